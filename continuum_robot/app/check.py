@@ -32,22 +32,7 @@ _HORIZON_S, _SHAPES = 60.0, 60
 
 
 def run_check(robot: str, json_file: Path | None, console: Console | None = None) -> int:
-    """Check a robot file, judge whether the robot can work as it describes it, and print a summary.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or the name of a shipped one
-    json_file : where to write the numbers and judgements too, None for nowhere
-    console : where to print
-
-    Returns
-    -------
-    the exit code: 0, or 1 if something keeps the robot from working
-
-    Raises
-    ------
-    RobotFileError : the file cannot be used
-    """
+    """Check a robot file, judge whether the robot can work as it describes it, and print a summary."""
     console = console or Console()
     loaded = load_robot(robot)
     with console.status(f"{loaded.name}: deriving the model ..."):

@@ -168,16 +168,7 @@ for _group, _function, _example, _more in COMMANDS:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    arguments : without the program's name; None takes those of the process
-
-    Returns
-    -------
-    the exit code: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C, 143 stopped by SIGTERM
-    """
+    """Run the command line."""
     try:
         application(args=None if arguments is None else list(arguments), prog_name="continuum-robot")
     except SystemExit as stop:

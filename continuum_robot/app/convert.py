@@ -16,12 +16,7 @@ from continuum_robot.robot.loading import parse_robot
 
 
 def run_convert(file: Path, out: Path) -> None:
-    """Convert a file, and check what was written.
-
-    Raises
-    ------
-    RobotFileError : it is no robot file, has the newest version already, or ``out`` cannot be written
-    """
+    """Convert a file, and check what was written."""
     text = read_yaml(file, "robot file")
     before, lines = plain_yaml(text, file)
     values = newest_values(text, file)

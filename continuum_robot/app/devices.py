@@ -35,16 +35,7 @@ _COLOURS = {FOUND: "green", MISSING: "red", BUSY: "yellow", UNEXPECTED: "yellow"
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A serial port or a CAN interface of this computer.
-
-    Attributes
-    ----------
-    kind : "serial" or "can"
-    name : path, or name of the interface
-    description : the adapter's own description, or the state of the interface
-    problem : why it cannot be used, with what to do; "" where it can
-    aliases : symbolic links to it
-    """
+    """A serial port or a CAN interface of this computer."""
 
     kind: str
     name: str
@@ -55,14 +46,7 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found.
-
-    Attributes
-    ----------
-    ports : of this computer
-    devices : of the robot, and what is unexpected
-    realtime_priority : that this user may set, 0: none
-    """
+    """What was found."""
 
     ports: tuple[Port, ...]
     devices: tuple[Finding, ...]
@@ -75,22 +59,7 @@ class Findings:
 
 
 def run_devices(robot: str | None, json_file: Path | None, console: Console | None = None) -> int:
-    """Find ports and devices and print them.
-
-    Parameters
-    ----------
-    robot : path of a robot file or name of a shipped one, whose devices are looked for; None: ports only
-    json_file : where to write the findings too, None for nowhere
-    console : where to print
-
-    Returns
-    -------
-    0; 1 where a device of the robot file is missing
-
-    Raises
-    ------
-    RobotFileError, ParameterError : the file cannot be used, or has no hardware section
-    """
+    """Find ports and devices and print them."""
     console = console or Console()
     hardware, loaded = None, None
     if robot is not None:
@@ -105,13 +74,7 @@ def run_devices(robot: str | None, json_file: Path | None, console: Console | No
 
 
 def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Findings:
-    """Look at the ports of this computer and, without switching anything on, at the devices of a robot.
-
-    Parameters
-    ----------
-    robot : whose devices are looked for, None for none
-    hardware : its hardware section
-    """
+    """Look at the ports of this computer and, without switching anything on, at the devices of a robot."""
     found = (*serial_ports(), *can_interfaces())
     devices: list[Finding] = []
     if robot is not None and hardware is not None:
@@ -123,12 +86,7 @@ def examine(robot: Robot | None = None, hardware: Hardware | None = None) -> Fin
 
 
 def summary(findings: Findings, robot: str | None) -> dict[str, object]:
-    """The findings as JSON takes them.
-
-    Parameters
-    ----------
-    robot : name of the robot file; None: none was given
-    """
+    """The findings as JSON takes them."""
     return {
         "robot": robot,
         "ports": [dataclasses.asdict(port) for port in findings.ports],
@@ -154,12 +112,7 @@ def serial_ports() -> tuple[Port, ...]:
 
 
 def can_interfaces(network: Path = _NETWORK) -> tuple[Port, ...]:
-    """CAN interfaces of this computer.
-
-    Parameters
-    ----------
-    network : the kernel's folder of network interfaces
-    """
+    """CAN interfaces of this computer."""
     found = []
     for interface in sorted(network.glob("*")):
         if _line_of(interface / "type") != _CAN_LINK_TYPE:

@@ -35,17 +35,7 @@ def print_list(console: Console | None = None) -> None:
 
 
 def print_experiment(name: str, console: Console | None = None) -> None:
-    """Print what an experiment does, the paper's own numbers, and its options.
-
-    Parameters
-    ----------
-    name : as listed
-    console : where to print
-
-    Raises
-    ------
-    ParameterError : no such experiment
-    """
+    """Print what an experiment does, the paper's own numbers, and its options."""
     console, experiment = console or Console(), _find(name)
     console.print(f"[bold]{name}[/bold]  ({escape(experiment.source)})", highlight=False)
     table = Table.grid(padding=(0, 2), pad_edge=True)
@@ -66,24 +56,7 @@ def run_experiment(
     plots: Path | None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """Run one experiment and print its numbers beside the paper's.
-
-    Parameters
-    ----------
-    name : as listed
-    options : the experiment's own, as typed
-    json_file : where to write the numbers too, None for nowhere
-    plots : folder for the figures, None for none
-    console : where to print
-
-    Returns
-    -------
-    the numbers, flat, units in the keys
-
-    Raises
-    ------
-    ParameterError : no such experiment, or an option that it does not have
-    """
+    """Run one experiment and print its numbers beside the paper's."""
     console = console or Console()
     experiment = _find(name)
     with console.status(f"{name} ...") as status:
@@ -107,25 +80,7 @@ def run_stored(
     console: Console | None = None,
     where: WorkerOptions = HERE,
 ) -> int:
-    """Run experiments with their default options and compare them with the stored numbers, or store them.
-
-    Parameters
-    ----------
-    names : of the experiments; empty: all
-    folder : of the stored numbers
-    store : write the numbers instead of comparing them
-    plots : folder for the figures, None for none
-    console : where to print
-    where : the experiments are shared out
-
-    Returns
-    -------
-    number of experiments that failed, or that gave other numbers
-
-    Raises
-    ------
-    ParameterError : no such experiment, or no such folder
-    """
+    """Run experiments with their default options and compare them with the stored numbers, or store them."""
     console = console or Console()
     chosen = [_find(name) for name in names] or list(experiments().values())
     skipped = {one.name: reason for one in chosen if (reason := _reason_to_skip(one))}

@@ -49,15 +49,7 @@ _STEP_S = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A reason why a robot does not work (``error``), or works poorly (``warning``).
-
-    Attributes
-    ----------
-    level : ERROR or WARNING
-    key : what of the robot file it is about
-    cause : with the values
-    remedy : what to do
-    """
+    """A reason why a robot does not work (``error``), or works poorly (``warning``)."""
 
     level: str
     key: str
@@ -67,18 +59,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What the robot's reference asks of its tendons.
-
-    Attributes
-    ----------
-    displacement_m : largest of each tendon, (N,), m
-    tension_n : largest of each that holds the robot at rest there, (N,), N
-    total_n : largest sum, N
-    rate_n_per_s, speed_m_per_s : fastest change of each holding tension, (N,), N/s, and of each displacement, (N,),
-        m/s; NaN for a reference that jumps
-    force_n : largest generalised force of a part against the bound of its PID, as a fraction
-    tensions_n : of all tendons where the largest is needed, shape (N,), N
-    """
+    """What the robot's reference asks of its tendons."""
 
     displacement_m: Array
     tension_n: Array
@@ -91,15 +72,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Judged:
-    """All that was found of a robot.
-
-    Attributes
-    ----------
-    judgements : errors first
-    margins : of the PID's loop; None without one
-    use : None without a reference that can be followed
-    defects_m : error at the tip by what the strain basis lacks, by the words for the tensions, m
-    """
+    """All that was found of a robot."""
 
     judgements: tuple[Judgement, ...]
     margins: DelayMargin | None
@@ -140,13 +113,7 @@ def bus_cycle_s(robot: Robot) -> float:
 
 
 def judge(robot: Robot, model: RobotModel) -> Judged:
-    """Judge a robot by its file.
-
-    Parameters
-    ----------
-    robot : loaded
-    model : of it
-    """
+    """Judge a robot by its file."""
     found = [*_law(robot), *_tracker(robot)]
     margins = use = None
     with_margins = robot.control is not None and robot.control.law in (PID_LAW, STATICS_LAW)

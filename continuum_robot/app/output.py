@@ -20,26 +20,13 @@ from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
 
 
 def counting_bar(console: Console) -> Progress:
-    """A bar with what is being done, how many are done of how many, and the time; it goes when the work ends.
-
-    Parameters
-    ----------
-    console : where to draw
-    """
+    """A bar with what is being done, how many are done of how many, and the time; it goes when the work ends."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True)
 
 
 def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows of texts and numbers.
-
-    Parameters
-    ----------
-    console : where to print
-    title : above the table, "" for none
-    columns : their names; those that begin with ">" are aligned to the right
-    rows : cells as :func:`shown` writes them, as many in each as there are columns
-    """
+    """Print rows of texts and numbers."""
     table = Table(title=title and escape(title), title_justify="left", title_style="bold")
     for name in columns:
         table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
@@ -60,17 +47,7 @@ def shown(value: Any) -> str:
 
 
 def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
-    """Write a flat mapping as JSON; NaN and infinity, which JSON has no word for, become null.
-
-    Parameters
-    ----------
-    file : created with its folders; replaced at once, so that a reader never sees half of it
-    numbers : keys with units, values numbers, texts, or lists of them
-
-    Raises
-    ------
-    DeviceError : the file cannot be written, e.g. a full disk
-    """
+    """Write a flat mapping as JSON; NaN and infinity, which JSON has no word for, become null."""
     try:
         write_whole(file, json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n")
     except OSError as error:
@@ -78,17 +55,7 @@ def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
 
 
 def run_folder(parent: Path, now: datetime | None = None) -> Path:
-    """Create ``parent/<date>_<time>/``, with a number behind it if that exists already.
-
-    Parameters
-    ----------
-    parent : created if missing
-    now : date in the name; None for the present, local time
-
-    Raises
-    ------
-    DeviceError : the folder cannot be made
-    """
+    """Create ``parent/<date>_<time>/``, with a number behind it if that exists already."""
     stem = (now or datetime.now()).strftime("%Y-%m-%d_%H-%M-%S")
     for number in range(1000):
         folder = parent / (stem if number == 0 else f"{stem}_{number + 1}")

@@ -31,24 +31,7 @@ _LOOK_S = 0.5
 
 
 def run_simulate_devices(robot: str, folder: Path, console: Console | None = None) -> int:
-    """Put simulated devices on ports, write the robot file that names them, keep them until Ctrl-C.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    folder : made; of the ports and the robot file
-    console : where to print
-
-    Returns
-    -------
-    exit code: 130 or 143 after Ctrl-C or SIGTERM
-
-    Raises
-    ------
-    RobotFileError : there is no such robot
-    ParameterError : a robot without actuators, or a mechanism, or a folder that cannot be written to
-    DeviceError : a folder that has devices already
-    """
+    """Put simulated devices on ports, write the robot file that names them, keep them until Ctrl-C."""
     console = console or Console()
     loaded = load_robot(robot)
     if loaded.traits.without_boards:
@@ -71,22 +54,7 @@ def run_simulate_devices(robot: str, folder: Path, console: Console | None = Non
 
 
 def write_robot_file(robot: Robot, folder: Path) -> Path:
-    """Copy a robot's file into the folder of the ports, with a section ``hardware`` that names them.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    folder : made where it is not there
-
-    Returns
-    -------
-    the copy
-
-    Raises
-    ------
-    DeviceError : devices stand there already
-    ParameterError : a robot without actuators, or a folder that cannot be written to
-    """
+    """Copy a robot's file into the folder of the ports, with a section ``hardware`` that names them."""
     values = robot_on_ports(robot, folder)
     file, text = folder / ROBOT_FILE, yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
     sections = hardware_of(parse_robot(text, file)).motor_sections.values()
@@ -104,12 +72,7 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
 
 
 def words(hardware: SimulatedHardware) -> str:
-    """How the simulated robot is, in a line.
-
-    Parameters
-    ----------
-    hardware : open
-    """
+    """How the simulated robot is, in a line."""
     boards = hardware.boards.values()
     motors = [
         enabled

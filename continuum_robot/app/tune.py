@@ -23,15 +23,7 @@ from continuum_robot.robot.loading import load_robot
 
 @dataclass(frozen=True)
 class TuneOptions:
-    """What the gains have to keep.
-
-    Attributes
-    ----------
-    margin_deg : phase margin, degrees
-    gain_margin : factor on all gains that the loop bears
-    rate_hz : of the driver's cycle; 0: the usual one
-    delay_s : from a reading to its command on the motors; 0: a cycle, or what the bus of the servos takes
-    """
+    """What the gains have to keep."""
 
     margin_deg: float = 45.0
     gain_margin: float = GAIN_MARGIN
@@ -42,25 +34,7 @@ class TuneOptions:
 def run_tune(
     robot: str, out: Path | None, json_file: Path | None, options: TuneOptions, console: Console | None = None
 ) -> int:
-    """Find gains for a robot, print them with the reasons, and write them.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or the name of a shipped one
-    out : copy of the robot file with the gains, None for none
-    json_file : where to write the numbers, None for nowhere
-    options : what the gains have to keep
-    console : where to print
-
-    Returns
-    -------
-    the exit code
-
-    Raises
-    ------
-    RobotFileError : a file that cannot be used or written
-    ParameterError : a robot that has no such gains, or margins that none have
-    """
+    """Find gains for a robot, print them with the reasons, and write them."""
     console = console or Console()
     loaded = load_robot(robot)
     usual_hz = 1e3 if loaded.actuators is None else loaded.actuators.cycle_hz
@@ -87,13 +61,7 @@ def run_tune(
 
 
 def reasons(robot: Robot, found: Tuning) -> list[str]:
-    """Why these gains and no larger ones, in sentences.
-
-    Parameters
-    ----------
-    robot : that was tuned
-    found : for it
-    """
+    """Why these gains and no larger ones, in sentences."""
     reached, parts = found.margins, robot.part_names
     if reached.plant == SERVOS:
         return [

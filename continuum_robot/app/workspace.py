@@ -35,16 +35,7 @@ _SHOWN_SHAPES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceOptions:
-    """What the command is asked for.
-
-    Attributes
-    ----------
-    tension_n : largest tension of a tendon, N; 0: the robot's limit, 5 N where it has none
-    samples : about how many tensions
-    weightless : leave gravity out
-    routed : pull the tendons that are routed one by one, too
-    pretension_n : least tension under control, for the stiffness of the tip there, N; 0: the robot file's
-    """
+    """What the command is asked for."""
 
     tension_n: float = 0.0
     samples: int = 400
@@ -71,22 +62,7 @@ def run_workspace(
     console: Console | None = None,
     where: WorkerOptions = HERE,
 ) -> None:
-    """Compute and print the workspace of one robot, or of several side by side.
-
-    Parameters
-    ----------
-    robots : paths of robot files, or names of shipped ones
-    options : see there
-    plot : where to draw, PNG; None for nowhere
-    json_file : where to write the numbers too, None for nowhere
-    console : where to print
-    where : the tensions are shared out
-
-    Raises
-    ------
-    RobotFileError : a file that cannot be used
-    ParameterError : a robot without segments, or without any equilibrium
-    """
+    """Compute and print the workspace of one robot, or of several side by side."""
     console = console or Console()
     found = []
     with tasks(where) as runner:

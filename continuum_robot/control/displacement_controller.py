@@ -411,18 +411,7 @@ class DisplacementController(CycleController):
 
 
 def _balancing(robot: Robot, coupling: Coupling, displacement_matrix: Vector) -> Vector:
-    """Change of the tensions, without a force, that takes displacements into the range of T, (N, N), N/m.
-
-    Parameters
-    ----------
-    robot : with tendons of which some share motors
-    coupling : of the robot
-    displacement_matrix : of the controlled coordinates, (N, 2m)
-
-    Raises
-    ------
-    ParameterError : motors that cannot follow a coordinate, or that leave tendons neither tight nor slack
-    """
+    """Change of the tensions, without a force, that takes displacements into the range of T, (N, N), N/m."""
     missed = np.abs(coupling.missed @ displacement_matrix).max(axis=0) > 1e-9 * np.abs(displacement_matrix).max()
     if missed.any():
         names = ", ".join(str(index + 1) for index in np.flatnonzero(missed))

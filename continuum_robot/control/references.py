@@ -177,15 +177,7 @@ class Steps(Reference):
 
 @dataclass(frozen=True)
 class _Sweep(Reference):
-    """Frequencies that rise linearly for a while, then fall back, and so on: no robot follows a rise without end.
-
-    Attributes
-    ----------
-    amplitude_m : shape (2m,), m
-    frequency_hz : at the start, shape (2m,), Hz
-    frequency_rate_hz_per_s : Hz/s
-    rise_s : s
-    """
+    """Frequencies that rise linearly for a while, then fall back, and so on: no robot follows a rise without end."""
 
     amplitude_m: Vector
     frequency_hz: Vector

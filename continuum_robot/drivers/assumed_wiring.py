@@ -29,10 +29,6 @@ def wired(robot: Robot) -> Robot:
 
     Motors take their properties from ``actuators``; a string-encoder board reads four strings, further ones are left
     out.
-
-    Raises
-    ------
-    ParameterError : a robot without actuators
     """
     if robot.hardware is not None:
         return robot

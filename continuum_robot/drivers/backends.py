@@ -72,13 +72,7 @@ SECTIONS = {
 
 
 def hardware_of(robot: Robot) -> Hardware:
-    """The hardware section of a robot, checked against it.
-
-    Raises
-    ------
-    ParameterError : it has none
-    RobotFileError : it does not fit the robot
-    """
+    """The hardware section of a robot, checked against it."""
     if robot.hardware is None:
         name = robot.file_name or robot.name
         raise ParameterError("robot", name, "a robot file with a hardware section; docs/hardware_bringup.md shows one")
@@ -87,12 +81,7 @@ def hardware_of(robot: Robot) -> Hardware:
 
 
 def device_of(kind: str) -> Any:
-    """The module ``device`` of a kind of this package; None for those of others.
-
-    Parameters
-    ----------
-    kind : of the section
-    """
+    """The module ``device`` of a kind of this package; None for those of others."""
     known = any(kind in shipped(door) for door, *_ in SECTIONS.values())
     return import_module(f"{DEVICES}.{kind}.device") if known else None
 
@@ -110,18 +99,7 @@ def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
 
 
 def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> TendonActuators:
-    """The driver of the robot's motors, not open yet.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    interface : python-can interface instead of the robot file's, "" for that
-    form : compiled modules of the cycle, for motors that can be driven so; None: interpreted
-
-    Raises
-    ------
-    ParameterError, RobotFileError : as :func:`hardware_of`, or no driver for this kind
-    """
+    """The driver of the robot's motors, not open yet."""
 
     def make(_number: int, settings: Any, form: Any) -> TendonActuators:
         device = device_of(settings.kind)
@@ -138,19 +116,7 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
 
 
 def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
-    """The same driver on the wires of a simulated robot, not open yet.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    wires : of the process that simulates it
-    time : clock and waiting of lock-step, s; None: real
-    form : as of :func:`tendon_actuators`
-
-    Raises
-    ------
-    ParameterError : its motors cannot be simulated to the byte
-    """
+    """The same driver on the wires of a simulated robot, not open yet."""
     if not on_wires(robot):
         kind = hardware_of(robot).tendon_actuators.kind
         raise ParameterError(_KIND, kind, f"with simulation_level wire of {', '.join(_simulated())}")
@@ -181,15 +147,7 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
 def joined(
     robot: Robot, make: Callable[[int, Any, Any], TendonActuators], time: Time | None, form: Any = None
 ) -> TendonActuators:
-    """The motors of all sections of a robot, behind its transmission, not open yet.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    make : the driver of the motors of a section, from its place from 0, itself, and the form for its cycle
-    time : clock and waiting where time is stepped, s; None: real
-    form : as of :func:`tendon_actuators`; several devices have none
-    """
+    """The motors of all sections of a robot, behind its transmission, not open yet."""
     sections = list(hardware_of(robot).motor_sections.values())
     if len(sections) == 1:
         return transmitted(make(0, sections[0], form), coupling_of(robot))
@@ -230,43 +188,20 @@ def boards_of(robot: Robot) -> Any:
 
 
 def on_wires(robot: Robot) -> bool:
-    """Whether the robot's motors can be simulated to the byte: of a kind of this package, or none that its file names.
-
-    Parameters
-    ----------
-    robot : to be simulated
+    """Whether the robot's motors can be simulated to the byte: of a kind of this package, or none that its
+    file names.
     """
     sections = () if robot.hardware is None else robot.hardware.motor_sections.values()
     return {section.kind for section in sections} <= set(_simulated())
 
 
 def string_encoders(robot: Robot, port: str = "") -> StringEncoders:
-    """The driver of the robot's string encoders, not open yet; arguments and errors as :func:`tendon_actuators`.
-
-    Parameters
-    ----------
-    port : serial port instead of the robot file's; empty: that
-
-    Raises
-    ------
-    ParameterError : the robot has no such device in its file
-    """
+    """The driver of the robot's string encoders, not open yet; arguments and errors as :func:`tendon_actuators`."""
     return cast("StringEncoders", _made(robot, "string_encoders", port=port))
 
 
 def base_stage(robot: Robot, *, simulated: bool, **options: Any) -> StageAxes:
-    """The driver of the robot's base stage, not open yet.
-
-    Parameters
-    ----------
-    robot : with ``base_stage``
-    simulated : motors that are where they were told to be, instead of those of its file
-    options : of the motors' driver
-
-    Raises
-    ------
-    ParameterError : the robot has no stage, or no motors for it in its file, or they take tensions only
-    """
+    """The driver of the robot's base stage, not open yet."""
     stage = robot.base_stage
     if stage is None:
         raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {robot.name!r}")
@@ -289,13 +224,7 @@ def force_sensor(robot: Robot, port: str = "") -> ForceSensor:
 
 
 def survey(robot: Robot, section: str) -> list[Finding]:
-    """Look for the device of a section, without switching anything on; nothing where the file has none.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    section : of :data:`SECTIONS`
-    """
+    """Look for the device of a section, without switching anything on; nothing where the file has none."""
     hardware = hardware_of(robot)
     settings = getattr(hardware, section)
     if settings is None:

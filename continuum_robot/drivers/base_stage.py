@@ -38,16 +38,7 @@ class _Driven:
 
 
 def stage_motors(robot: Robot) -> tuple[Robot, Any]:
-    """What the driver of a stage's motors is made with: what it moves, and the section of the robot file.
-
-    Parameters
-    ----------
-    robot : with ``base_stage`` and ``hardware.base_stage``
-
-    Raises
-    ------
-    ParameterError : one of both is missing, an axis without a motor, or a motor whose torque is not known
-    """
+    """What the driver of a stage's motors is made with: what it moves, and the section of the robot file."""
     stage = robot.base_stage
     settings: Any = None if robot.hardware is None else robot.hardware.base_stage
     if stage is None or settings is None:

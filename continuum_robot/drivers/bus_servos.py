@@ -98,11 +98,6 @@ class BusServos(BusActuators):
 
         On such a bus each servo answers after the one before it in the list has: behind a silent one nobody does. The
         rest is therefore asked again without it.
-
-        Parameters
-        ----------
-        servos : numbers
-        ask : asks some of them, and gives what each answered
         """
         found: dict[int, bytes] = {}
         left = list(servos)
@@ -114,23 +109,12 @@ class BusServos(BusActuators):
         return found
 
     def may_restart(self, restarts: int) -> bool:
-        """Whether a servo with an overload is brought back, by the policy of the robot file.
-
-        Parameters
-        ----------
-        restarts : how often it was
-        """
+        """Whether a servo with an overload is brought back, by the policy of the robot file."""
         able = self.settings.overload == RESTART and restarts < self.settings.overload_restarts
         return bool(self.enabled and able)
 
     def within(self, index: int, goal: float, low: float, high: float) -> float:
-        """A goal within the servo's range; what lies beyond is limited, and latches.
-
-        Parameters
-        ----------
-        index : of the tendon
-        goal, low, high : in one unit
-        """
+        """A goal within the servo's range; what lies beyond is limited, and latches."""
         self.limited[index] = not low <= goal <= high
         if self.limited[index]:
             self.latch(index, OUT_OF_RANGE)

@@ -57,12 +57,7 @@ class SlcanBus(slcanBus):
     """
 
     def set_bitrate(self, bitrate: int, data_bitrate: int | None = None) -> None:
-        """As python-can's, which calls it before anything else is sent; the port is this program's alone from here.
-
-        Parameters
-        ----------
-        bitrate, data_bitrate : bit/s
-        """
+        """As python-can's, which calls it before anything else is sent; the port is this program's alone from here."""
         self.serialPortOrig.exclusive = True
         self.serialPortOrig.write_timeout = COMMAND_TIMEOUT_S
         super().set_bitrate(bitrate, data_bitrate)
@@ -91,19 +86,7 @@ class SlcanBus(slcanBus):
 
 
 def bus_of(interface: str, name: str, bitrate_bps: int, *, fd: bool = False) -> can.BusABC:
-    """A python-can bus.
-
-    Parameters
-    ----------
-    interface : any that python-can knows
-    name : of the channel, in that interface's spelling; for udp_multicast an address, perhaps with ``:PORT``
-    bitrate_bps : bit/s; that of SocketCAN is set with ``ip link``
-    fd : whether it carries CAN-FD
-
-    Raises
-    ------
-    BUS_ERRORS : it cannot be opened
-    """
+    """A python-can bus."""
     if interface == SLCAN:
         # The board answers or not; two seconds for an Arduino to boot are not needed.
         return SlcanBus(name, bitrate=bitrate_bps, sleep_after_open=0.0, timeout=0.0)
@@ -190,12 +173,7 @@ class CanLine:
         self._failed, self._keeps = 0, False
 
     def open(self) -> Any:
-        """Hold the channel and open its end, which is given.
-
-        Raises
-        ------
-        DeviceError : why it cannot be opened, and what to do
-        """
+        """Hold the channel and open its end, which is given."""
         if self.end is not None:
             return self.end
         holder = self._held.take() if self._held is not None else ""
@@ -246,12 +224,7 @@ class CanLine:
                 raise self._gone(error) from error
 
     def receive(self, wait_s: float) -> Frame | None:
-        """A data frame that arrived, or arrives within ``wait_s`` (s); None without one.
-
-        Raises
-        ------
-        DeviceError : not open, or the adapter is gone
-        """
+        """A data frame that arrived, or arrives within ``wait_s`` (s); None without one."""
         bus, end_s = self._opened(), time.monotonic() + wait_s
         while True:
             left_s = max(0.0, end_s - time.monotonic()) if wait_s else 0.0
@@ -288,13 +261,7 @@ def _waited(bus: can.BusABC, wait_s: float) -> float:
 
 
 def line_at(port: str, bitrate_bps: int, setting: str, *, fd: bool = False) -> CanLine:
-    """The line that a robot file names in one word.
-
-    Parameters
-    ----------
-    port : an interface of the kernel (can0), the serial port of an slcan adapter (/dev/ttyACM0), or INTERFACE:CHANNEL
-    bitrate_bps, setting, fd : as of :class:`CanLine`
-    """
+    """The line that a robot file names in one word."""
     interface, colon, channel = port.partition(":")
     if port.startswith("/"):
         interface, channel = SLCAN, port
@@ -307,23 +274,12 @@ def line_at(port: str, bitrate_bps: int, setting: str, *, fd: bool = False) -> C
 
 
 def frame_bytes(can_id: int, data: bytes) -> bytes:
-    """A ``struct can_frame``.
-
-    Parameters
-    ----------
-    can_id : identifier, and flags as linux/can.h has them
-    data : 8 bytes at most
-    """
+    """A ``struct can_frame``."""
     return _FRAME.pack(can_id, len(data), data)
 
 
 def frame_parts(frame: bytes) -> tuple[int, bytes]:
-    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`.
-
-    Parameters
-    ----------
-    frame : its 16 bytes
-    """
+    """Identifier with flags, and data, of a ``struct can_frame``; its inverse is :func:`frame_bytes`."""
     can_id, length, data = _FRAME.unpack(frame)
     return can_id, data[:length]
 
@@ -338,16 +294,7 @@ def frame_sockets() -> tuple[socket.socket, socket.socket]:
 
 
 def can_socket(name: str) -> socket.socket:
-    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too.
-
-    Parameters
-    ----------
-    name : of the interface, e.g. can0
-
-    Raises
-    ------
-    OSError : no CAN in the kernel, no such interface, or it is down
-    """
+    """A raw socket on a CAN interface, non-blocking, which receives the controller's error frames too."""
     made = socket.socket(socket.AF_CAN, socket.SOCK_RAW, socket.CAN_RAW)
     try:
         made.setsockopt(socket.SOL_CAN_RAW, _CAN_RAW_ERR_FILTER, _ALL_ERROR_CLASSES)
@@ -371,12 +318,6 @@ def bring_up_commands(name: str, bitrate_bps: int = BITRATE_BPS, *, fd: bool = F
 
     Some drivers refuse ``restart-ms`` (gs_usb, whose adapters come back from a bus-off by themselves). In one
     command with the bit rate the interface would then stay down.
-
-    Parameters
-    ----------
-    name : of the interface
-    bitrate_bps : bit/s
-    fd : whether it is to carry CAN-FD
     """
     rates = f"bitrate {bitrate_bps} sample-point {SAMPLE_POINT}" + f" dbitrate {DATA_BITRATE_BPS} fd on" * fd
     return (
@@ -393,17 +334,7 @@ def bring_up_line(name: str, bitrate_bps: int = BITRATE_BPS, *, fd: bool = False
 def explain_can(
     interface: str, name: str, bitrate_bps: int, error: Exception, setting: str, *, fd: bool = False
 ) -> tuple[str, str]:
-    """Why a CAN channel could not be opened, and what to do.
-
-    Parameters
-    ----------
-    interface, name, bitrate_bps, setting, fd : as of :class:`CanLine`
-    error : that opening raised
-
-    Returns
-    -------
-    problem and remedy; a sentence each, the problem without its full stop
-    """
+    """Why a CAN channel could not be opened, and what to do."""
     cause = _origin(error)
     number = getattr(cause, "errno", None)
     if interface not in can.VALID_INTERFACES:

@@ -12,12 +12,7 @@ _CODES = tuple(bytes([code]) for code in range(1, LONGEST + 2))
 
 
 def encode(data: bytes) -> bytes:
-    """The frame of 1 to 254 bytes without zeros in it, and the delimiter behind it.
-
-    Raises
-    ------
-    ParameterError : no data, or more than fit
-    """
+    """The frame of 1 to 254 bytes without zeros in it, and the delimiter behind it."""
     if not 0 < len(data) <= LONGEST:
         raise ParameterError("data", data, f"1 to {LONGEST} bytes")
     blocks = data.split(DELIMITER)
@@ -25,12 +20,7 @@ def encode(data: bytes) -> bytes:
 
 
 def decode(frame: bytes) -> bytes:
-    """The data of a frame; the delimiter is not part of ``frame``.
-
-    Raises
-    ------
-    FrameError : empty, longer than 255 bytes, a zero in it, or lengths that do not add up
-    """
+    """The data of a frame; the delimiter is not part of ``frame``."""
     size = len(frame)
     if not 1 < size <= LONGEST + 1 or 0 in frame:
         raise FrameError("COBS", f"{size} bytes, expected 2 to {LONGEST + 1} without a zero")

@@ -60,17 +60,7 @@ class DeviceClock:
         self._bucket_s = 0.0
 
     def update(self, time_us: int, arrival_s: float) -> float:
-        """Note an arrival.
-
-        Parameters
-        ----------
-        time_us : the device's time, modulo 2^32; not older than the last one
-        arrival_s : on the host's clock, s
-
-        Returns
-        -------
-        when it was sampled, on the host's clock, never later than ``arrival_s``, s
-        """
+        """Note an arrival."""
         if self._last_us is not None:
             self._device_s += wrapped_difference(time_us, self._last_us) * 1e-6
         self._last_us = time_us

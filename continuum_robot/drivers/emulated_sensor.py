@@ -82,12 +82,7 @@ class EmulatedSensor:
         return str(self.line.path)
 
     def step(self, now_s: float) -> None:
-        """Let time pass.
-
-        Parameters
-        ----------
-        now_s : s, monotonic or virtual; the first call is when it starts
-        """
+        """Let time pass."""
         with self._lock:
             is_first, self._now_s = self._now_s is None, now_s
             self.look()
@@ -106,20 +101,7 @@ class EmulatedSensor:
     def inject(
         self, name: str, target: int = -1, magnitude: float = 0.0, *, count: int = 1, duration_s: float = 0.0
     ) -> None:
-        """Inject a fault now.
-
-        Parameters
-        ----------
-        name : of :meth:`catalog`; "" ends all but what it latched
-        target : channel of one of its own faults, from 0; -1: all
-        magnitude : in the unit of the fault; fraction of frames that a fault of the line touches, 0: all
-        count : frames that a fault of the line touches, where there is no duration
-        duration_s : s; 0: until "" for its own faults
-
-        Raises
-        ------
-        ParameterError : unknown name, or a channel that is not there
-        """
+        """Inject a fault now."""
         if not -1 <= target < self._targets:
             raise ParameterError("channel", target, f"-1 for all, or 0 to {self._targets - 1}")
         with self._lock:
@@ -162,13 +144,7 @@ class EmulatedSensor:
     # --- what devices use
 
     def struck(self, fault: str, now_s: float, target: int = 0) -> float | None:
-        """Magnitude of one of its own faults while it lasts; None without it.
-
-        Parameters
-        ----------
-        now_s : s
-        target : its channel
-        """
+        """Magnitude of one of its own faults while it lasts; None without it."""
         magnitude, until_s = self._struck.get((fault, target), (0.0, -math.inf))
         return magnitude if now_s < until_s else None
 

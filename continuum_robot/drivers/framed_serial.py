@@ -155,12 +155,7 @@ class FramedSensor(Generic[Reading]):
     # --- what all share
 
     def open(self) -> None:
-        """Open the line, and wait for the sensor's first answer.
-
-        Raises
-        ------
-        DeviceError : no such port, no permission, open elsewhere; no answer, or one that is not the sensor's
-        """
+        """Open the line, and wait for the sensor's first answer."""
         if self._is_open:
             return
         self._wire.open()
@@ -174,16 +169,7 @@ class FramedSensor(Generic[Reading]):
             raise
 
     def read(self, now_s: float) -> Reading:
-        """The newest reading; values are NaN where unknown, and the faults say why.
-
-        Parameters
-        ----------
-        now_s : monotonic or virtual time, s
-
-        Raises
-        ------
-        DeviceError : not open, or the sensor is gone or does not answer (it is looked for twice a second)
-        """
+        """The newest reading; values are NaN where unknown, and the faults say why."""
         self._require_open()
         if self._reconnection.attempt(now_s, self._wire.open):
             self.reconnects += 1
@@ -223,19 +209,7 @@ class FramedSensor(Generic[Reading]):
             time.sleep(POLL_S)
 
     def need(self, done: Callable[[], bool], counters: Any, timeout_s: float, no_frame: str, nothing: str) -> None:
-        """Wait for a first frame.
-
-        Parameters
-        ----------
-        done : whether it came
-        counters : of the line, with ``received_bytes``
-        timeout_s : s
-        no_frame, nothing : what to do where bytes came and no frame, and where nothing came
-
-        Raises
-        ------
-        DeviceError : it did not come in time
-        """
+        """Wait for a first frame."""
         before = counters.received_bytes
         if self.read_until(done, timeout_s):
             return

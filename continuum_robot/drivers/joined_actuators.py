@@ -90,16 +90,7 @@ class JoinedActuators:
             raise
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on without a motion.
-
-        Parameters
-        ----------
-        aborted : asked every few milliseconds
-
-        Raises
-        ------
-        DeviceError : a device cannot be enabled, or it was aborted; all are off then
-        """
+        """Switch torque on without a motion."""
         if aborted():
             raise interrupted(_NAME)
         self.begin_enable(self._clock())
@@ -128,12 +119,7 @@ class JoinedActuators:
             pool.shutdown(wait=False)
 
     def continue_enable(self, now_s: float) -> bool:
-        """Go on, every few milliseconds; whether all are on.
-
-        Raises
-        ------
-        DeviceError : as :meth:`enable`
-        """
+        """Go on, every few milliseconds; whether all are on."""
         if self._aborted.is_set():
             raise interrupted(_NAME)
         try:
@@ -193,12 +179,7 @@ class JoinedActuators:
         return TendonReading(stamp_s, displacement, velocity, tension, current, temperature, age, faults)
 
     def write(self, command: Vector, now_s: float) -> None:
-        """Send tensions (N) or displacements (m) at ``now_s`` (s), to every device also where one raises.
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite; nothing is sent then
-        """
+        """Send tensions (N) or displacements (m) at ``now_s`` (s), to every device also where one raises."""
         given = np.asarray(command, dtype=float)
         if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
             raise ParameterError("command", command, f"{self.tendon_count} finite values")

@@ -53,19 +53,7 @@ class LineFaults:
         self.damaged = 0
 
     def inject(self, name: str, *, count: int = 1, duration_s: float = 0.0, fraction: float = 1.0) -> None:
-        """Begin a fault with the next frame.
-
-        Parameters
-        ----------
-        name : of :data:`LINE_FAULTS`; "" ends all
-        count : frames; not looked at where there is a duration
-        duration_s : s; 0: by count
-        fraction : of the frames that it touches meanwhile, drawn at random
-
-        Raises
-        ------
-        ParameterError : unknown name, or a fraction that is none
-        """
+        """Begin a fault with the next frame."""
         if not name:
             self._active.clear()
             return
@@ -77,17 +65,7 @@ class LineFaults:
         self._active.append(_Active(name, fraction, frames, duration_s))
 
     def apply(self, frame: bytes, now_s: float) -> list[bytes]:
-        """What arrives when a frame is sent.
-
-        Parameters
-        ----------
-        frame : as it is sent
-        now_s : s
-
-        Returns
-        -------
-        pieces in their order, frames whole or damaged; a stream joins them, over UDP each is a datagram
-        """
+        """What arrives when a frame is sent."""
         names = [fault.name for fault in list(self._active) if self._strikes(fault, now_s)]
         self.damaged += bool(names)
         pieces, self._later = self._later, []

@@ -187,12 +187,7 @@ class HostEnd:
 
 
 def host_end(path: str, baud_bps: int) -> HostEnd | None:
-    """Open a file that names an emulated device's socket, for one host alone; None where it is something else.
-
-    Raises
-    ------
-    OSError : another host has it, or the device is gone
-    """
+    """Open a file that names an emulated device's socket, for one host alone; None where it is something else."""
     if not Path(path).is_file():
         return None
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)

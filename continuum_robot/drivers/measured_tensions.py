@@ -83,11 +83,6 @@ class MeasuredCounts(MeasuredTensions, AroundCounts):
 
 
 def measured(actuators: TendonActuators, sensors: TensionSensors) -> MeasuredTensions:
-    """Actuators with the tensions of sensors.
-
-    Parameters
-    ----------
-    actuators, sensors : not open yet, of as many tendons
-    """
+    """Actuators with the tensions of sensors."""
     kind = MeasuredCounts if isinstance(actuators, CountsFromPowerOn) else MeasuredTensions
     return kind(actuators, sensors)

@@ -84,16 +84,7 @@ class MotorCurrents(Generic[Kind]):
         self._currents = TendonCurrents(self.ampere_per_newton.tolist(), self.largest_a.tolist())
 
     def currents(self, tension_n: ArrayLike) -> tuple[Vector, NDArray[np.bool_]]:
-        """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited.
-
-        Parameters
-        ----------
-        tension_n : shape (N,), N
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        """
+        """Currents towards the motors, before polarity, shape (N,), A, and which of them were limited."""
         tension = np.asarray(tension_n, dtype=float)
         if tension.shape != self.polarity.shape or not math.isfinite(tension.sum()):
             raise ParameterError("tension_n", tension_n, f"{self.polarity.size} finite tensions in N")

@@ -19,13 +19,7 @@ _UNIT = 1e-3
 
 
 def pose_of(position_m: tuple[float, ...], quaternion: tuple[float, ...]) -> Pose:
-    """A pose, shape (4, 4).
-
-    Parameters
-    ----------
-    position_m : x, y, z, m
-    quaternion : w, x, y, z, of any length but 0
-    """
+    """A pose, shape (4, 4)."""
     made = np.eye(4)
     made[:3, :3] = matrix_from_quaternion(np.asarray(quaternion) / math.hypot(*quaternion))
     made[:3, 3] = position_m
@@ -58,13 +52,7 @@ class MountedTracker:
                 raise refuse(key, getattr(self, key), "four numbers whose squares add up to 1")
 
     def tip_in_base(self, seen: Pose, base: Pose | None = None) -> Pose:
-        """Pose of the tip in the robot's base frame, shape (4, 4).
-
-        Parameters
-        ----------
-        seen : of what is at the tip, in the tracker's frame, shape (4, 4)
-        base : of the body on the base, in which its place and turn are then given; None: in the tracker's frame
-        """
+        """Pose of the tip in the robot's base frame, shape (4, 4)."""
         stands = pose_of(self.base_position_m, self.base_quaternion)
         if base is not None:
             stands = base @ stands

@@ -141,16 +141,7 @@ class PolledActuators:
     # --- what a driver adds. They talk on the bus, with the lock held, and raise DeviceError where that is gone.
 
     def connect(self) -> bool:
-        """Open the bus, find every motor, switch all off and set them up.
-
-        Returns
-        -------
-        whether all motors were in use since their power-on, so that an earlier zero holds
-
-        Raises
-        ------
-        DeviceError : why the bus cannot be opened, or names every motor that does not answer or does not fit
-        """
+        """Open the bus, find every motor, switch all off and set them up."""
         raise NotImplementedError
 
     def disconnect(self) -> None:
@@ -162,16 +153,7 @@ class PolledActuators:
         raise NotImplementedError
 
     def switch_on(self, index: int) -> None:
-        """Switch a motor on so that it does not move: with no current, or at its present place.
-
-        Parameters
-        ----------
-        index : of its tendon, from 0
-
-        Raises
-        ------
-        DeviceError : it does not answer, refuses, or reports a fault
-        """
+        """Switch a motor on so that it does not move: with no current, or at its present place."""
         raise NotImplementedError
 
     def switch_off(self) -> None:
@@ -187,16 +169,7 @@ class PolledActuators:
             self.switch_off()
 
     def exchange(self, goals: Sequence[float] | None) -> Mapping[int, Sample]:
-        """Send goals, and ask all motors for their values.
-
-        Parameters
-        ----------
-        goals : in tendon order, in the motors' own direction: currents, A, or turns, rev; None: nothing is sent
-
-        Returns
-        -------
-        values by the index of the tendon; those that did not answer are missing
-        """
+        """Send goals, and ask all motors for their values."""
         raise NotImplementedError
 
     def inspect(self) -> None:
@@ -212,12 +185,7 @@ class PolledActuators:
     # --- the protocol
 
     def open(self) -> None:
-        """Find all motors, switch them off, and wait for first values.
-
-        Raises
-        ------
-        DeviceError : why the bus cannot be opened, or names every motor that does not answer or does not fit
-        """
+        """Find all motors, switch them off, and wait for first values."""
         if self._is_open:
             return
         self._forget()
@@ -240,17 +208,7 @@ class PolledActuators:
             time.sleep(SHORTEST_CYCLE_S)
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on without a motion: with zero current, or holding the present place.
-
-        Parameters
-        ----------
-        aborted : asked before each motor
-
-        Raises
-        ------
-        DeviceError : not open, a motor does not answer, refuses, or reports a fault, or it was aborted; all are off
-            then
-        """
+        """Switch torque on without a motion: with zero current, or holding the present place."""
         self._require_open()
         with self.lock:
             if self.enabled:
@@ -269,12 +227,7 @@ class PolledActuators:
             self.enabled = self._aligned = True
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values; never waits for the bus, but where time is stepped. The bus's thread becomes as urgent.
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """The newest values; never waits for the bus, but where time is stepped. The bus's thread becomes as urgent."""
         self._require_open()
         self._urgency.as_of_caller(self._thread)
         if self._pass_time is not None:
@@ -310,13 +263,7 @@ class PolledActuators:
         return False
 
     def write(self, command: ArrayLike, now_s: float) -> None:
-        """Hand a tension (N) or a displacement (m) for every tendon to the bus; nothing is sent while all are off.
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        DeviceError : not open
-        """
+        """Hand a tension (N) or a displacement (m) for every tendon to the bus; nothing is sent while all are off."""
         self._require_open()
         if self.takes_displacements:
             goals = self.turns_of(command)
@@ -327,16 +274,7 @@ class PolledActuators:
             self._command = (now_s, goals.tolist())
 
     def turns_of(self, displacement_m: ArrayLike) -> Vector:
-        """Turns of the motors for displacements, shape (N,), rev.
-
-        Parameters
-        ----------
-        displacement_m : shape (N,), m
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        """
+        """Turns of the motors for displacements, shape (N,), rev."""
         displacement = np.asarray(displacement_m, dtype=float)
         if displacement.shape != (self.tendon_count,) or not math.isfinite(displacement.sum()):
             raise ParameterError("displacement_m", displacement_m, f"{self.tendon_count} finite displacements in m")
@@ -401,13 +339,7 @@ class PolledActuators:
     # --- what drivers use
 
     def latch(self, index: int | None, fault: str) -> None:
-        """Latch a fault of a motor, or of the bus.
-
-        Parameters
-        ----------
-        index : of its tendon, from 0; None: the bus
-        fault : its name
-        """
+        """Latch a fault of a motor, or of the bus."""
         self._faults.setdefault(f"{self.name if index is None else self.name_of(index)}: {fault}")
 
     def have(self, fault: str) -> list[int]:

@@ -83,10 +83,6 @@ class Pty:
         """Wait until what was sent can be read: the kernel hands it over in a thread of its own.
 
         For devices in simulated time, where none passes meanwhile and the host read everything before.
-
-        Parameters
-        ----------
-        timeout_s : at most, s; the host may have read it already, or have gone
         """
         host, count = self._host, array.array("i", [0])
         end_s = time.monotonic() + timeout_s
@@ -98,16 +94,7 @@ class Pty:
         self._sent = 0
 
     def send(self, data: bytes) -> bool:
-        """Send to the host, all or nothing.
-
-        Parameters
-        ----------
-        data : bytes
-
-        Returns
-        -------
-        whether it was taken: not while the line is disconnected, or the host does not read and all buffers are full
-        """
+        """Send to the host, all or nothing."""
         device = self._device
         if device is None:
             return False

@@ -75,12 +75,7 @@ class ReadingBuffer:
         return False
 
     def set(self, reading: TendonReading) -> None:
-        """Take over a reading, whose faults are counted.
-
-        Parameters
-        ----------
-        reading : of as many tendons
-        """
+        """Take over a reading, whose faults are counted."""
         j: cython.int
         displacement, velocity = reading.displacement_m.tolist(), reading.velocity_m_per_s.tolist()
         tension, current = reading.tension_n.tolist(), reading.current_a.tolist()
@@ -92,12 +87,7 @@ class ReadingBuffer:
         self.stamp_s, self.valid, self.device_faults = reading.stamp_s, True, len(reading.device_faults)
 
     def get(self, device_faults: tuple[str, ...] = ()) -> TendonReading:
-        """What is in here, as arrays of its own.
-
-        Parameters
-        ----------
-        device_faults : names of the faults
-        """
+        """What is in here, as arrays of its own."""
         return TendonReading(
             self.stamp_s,
             np.array(self.displacement_m, dtype=float),

@@ -13,17 +13,7 @@ PERIOD_S = 0.5
 
 
 def open_all(devices: Sequence[Any], what: str) -> None:
-    """Open devices of one kind.
-
-    Parameters
-    ----------
-    devices : not open yet
-    what : they are, for messages
-
-    Raises
-    ------
-    DeviceError : names every one that cannot be opened
-    """
+    """Open devices of one kind."""
     errors = []
     for device in devices:
         try:
@@ -54,31 +44,11 @@ class Reconnection:
         self._next_attempt_s = -math.inf
 
     def lose(self, error: DeviceError, now_s: float) -> None:
-        """The device is gone.
-
-        Parameters
-        ----------
-        error : why
-        now_s : s
-        """
+        """The device is gone."""
         self.lost, self._next_attempt_s = error, now_s + PERIOD_S
 
     def attempt(self, now_s: float, open_again: Callable[[], object]) -> bool:
-        """Open a lost device again, where it is time for that.
-
-        Parameters
-        ----------
-        now_s : s
-        open_again : opens it, or raises :class:`DeviceError`
-
-        Returns
-        -------
-        whether it was lost and is there again
-
-        Raises
-        ------
-        DeviceError : it is lost: why, by the newest attempt
-        """
+        """Open a lost device again, where it is time for that."""
         if self.lost is None:
             return False
         if now_s < self._next_attempt_s:

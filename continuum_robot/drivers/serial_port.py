@@ -54,12 +54,7 @@ class SerialPort:
         return self._port is not None
 
     def open(self) -> None:
-        """Open it exclusively, and with short latency where the adapter can.
-
-        Raises
-        ------
-        DeviceError : not there, no permission, open elsewhere, no serial port, a baud rate that it cannot do
-        """
+        """Open it exclusively, and with short latency where the adapter can."""
         if self._port is not None:
             return
         try:
@@ -75,12 +70,7 @@ class SerialPort:
             raise self._refusal(error) from error
 
     def read(self) -> bytes:
-        """What arrived; never blocks.
-
-        Raises
-        ------
-        DeviceError : the device is gone
-        """
+        """What arrived; never blocks."""
         port = self._require_open()
         found: list[bytes] = []
         try:
@@ -96,29 +86,11 @@ class SerialPort:
         return b"".join(found)
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep until something arrives, or for a time.
-
-        Parameters
-        ----------
-        timeout_s : s
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """Sleep until something arrives, or for a time."""
         select.select([self._require_open().fileno()], [], [], timeout_s)
 
     def write(self, data: bytes) -> None:
-        """Send.
-
-        Parameters
-        ----------
-        data : bytes
-
-        Raises
-        ------
-        DeviceError : the device is gone, or takes nothing for 1 s
-        """
+        """Send."""
         port = self._require_open()
         try:
             port.write(data)
@@ -132,12 +104,7 @@ class SerialPort:
             raise self._lost(error) from error
 
     def set_baud(self, baud_bps: int) -> None:
-        """Go on at another speed.
-
-        Raises
-        ------
-        DeviceError : the port cannot do it, or is gone
-        """
+        """Go on at another speed."""
         port = self._require_open()
         try:
             port.baudrate = baud_bps
@@ -146,12 +113,7 @@ class SerialPort:
         self.baud_bps = baud_bps
 
     def discard(self) -> None:
-        """Throw away what arrived and was not read.
-
-        Raises
-        ------
-        DeviceError : the device is gone
-        """
+        """Throw away what arrived and was not read."""
         while self.read():
             pass
 
@@ -194,19 +156,7 @@ def _read_once(file: int) -> bytes:
 
 
 def explain(name: str, baud_bps: int, setting: str, error: OSError | ValueError) -> tuple[str, str]:
-    """Why a port could not be opened, and what to do.
-
-    Parameters
-    ----------
-    name : of the port
-    baud_bps : that was asked for
-    setting : dotted key of the robot file that names the port
-    error : that opening raised
-
-    Returns
-    -------
-    problem and remedy, a sentence each but for the problem's full stop
-    """
+    """Why a port could not be opened, and what to do."""
     number = getattr(error, "errno", None)
     if not Path(name).exists():
         found = ", ".join(port.device for port in ports()) or "none"
@@ -234,12 +184,7 @@ def _is_in_use(error: OSError | ValueError) -> bool:
 
 
 def permission_remedy(name: str) -> str:
-    """What gives this user permission for a port, as a sentence.
-
-    Parameters
-    ----------
-    name : of the port, as a path
-    """
+    """What gives this user permission for a port, as a sentence."""
     group = group_of(name)
     if group == "root":
         return f"Install {UDEV_RULES}, which gives the port to group dialout."
@@ -302,12 +247,7 @@ class DatagramSocket:
         return int(self._socket.getsockname()[1])
 
     def open(self) -> None:
-        """Listen on this address alone.
-
-        Raises
-        ------
-        DeviceError : the address is not ours, or in use
-        """
+        """Listen on this address alone."""
         if self._socket is not None:
             return
         connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -324,12 +264,7 @@ class DatagramSocket:
         self._socket = connection
 
     def receive(self) -> list[tuple[bytes, tuple[str, int]]]:
-        """Datagrams that arrived, each with its sender; never blocks.
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """Datagrams that arrived, each with its sender; never blocks."""
         connection = self._require_open()
         found: list[tuple[bytes, tuple[str, int]]] = []
         while len(found) < _DATAGRAMS_AT_ONCE:
@@ -340,17 +275,7 @@ class DatagramSocket:
         return found
 
     def send(self, data: bytes, receiver: tuple[str, int]) -> None:
-        """Send a datagram.
-
-        Parameters
-        ----------
-        data : bytes
-        receiver : address and UDP port
-
-        Raises
-        ------
-        DeviceError : it cannot be sent
-        """
+        """Send a datagram."""
         try:
             self._require_open().sendto(data, receiver)
         except OSError as error:

@@ -139,23 +139,7 @@ class ServoBus:
         self._transmit(self.framing.packet(servo, instruction, parameters))
 
     def ask(self, servo: int, instruction: int, parameters: bytes, size: int, of: Sequence[int]) -> dict[int, Answer]:
-        """Send a packet and collect answers.
-
-        Parameters
-        ----------
-        servo : number, or :data:`BROADCAST`
-        instruction, parameters : of the packet
-        size : bytes of data in each answer; others answer something else, and are dropped
-        of : numbers of the servos that are to answer
-
-        Returns
-        -------
-        answers by number; those that did not come in time are missing
-
-        Raises
-        ------
-        DeviceError : the adapter is gone
-        """
+        """Send a packet and collect answers."""
         self.packets += 1
         missing, found, received = set(of), {}, bytearray()
         received += self._transmit(self.framing.packet(servo, instruction, parameters))
@@ -182,12 +166,7 @@ class ServoBus:
         return found
 
     def ask_one(self, servo: int, instruction: int, parameters: bytes, size: int) -> Answer:
-        """The answer of one servo, asked three times at least, and for longer than a machine stalls.
-
-        Raises
-        ------
-        DeviceError : it is silent
-        """
+        """The answer of one servo, asked three times at least, and for longer than a machine stalls."""
         end_s, attempts = time.monotonic() + _STALL_S, 0
         while attempts < ATTEMPTS or (self._line is not None and time.monotonic() < end_s):
             attempts += 1
@@ -200,13 +179,7 @@ class ServoBus:
         raise self.silent([servo])
 
     def missing(self, servos: Sequence[int], ping: Callable[[int], bool]) -> list[int]:
-        """Which servos answer no ping, nor one after a pause that is longer than a stall of the machine.
-
-        Parameters
-        ----------
-        servos : numbers on the bus
-        ping : asks one
-        """
+        """Which servos answer no ping, nor one after a pause that is longer than a stall of the machine."""
         silent = [servo for servo in servos if not any(ping(servo) for _ in range(ATTEMPTS))]
         if silent and self._line is not None:
             time.sleep(_STALL_S)

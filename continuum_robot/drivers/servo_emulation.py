@@ -239,17 +239,7 @@ class EmulatedServos:
         return [self.is_on(self.servos[number]) for number in sorted(self.servos)]
 
     def inject(self, fault: str, number: int, magnitude: float = 1.0) -> None:
-        """Inject a fault of :data:`FAULTS` into a servo until ended; "" ends all of it.
-
-        Parameters
-        ----------
-        number : of the servo
-        magnitude : in the unit of the fault
-
-        Raises
-        ------
-        ParameterError : unknown name or servo
-        """
+        """Inject a fault of :data:`FAULTS` into a servo until ended; "" ends all of it."""
         if number not in self.servos:
             raise ParameterError("number", number, f"one of the servos {', '.join(map(str, self.servos))}")
         known = [one for one in FAULTS if one in self.known_faults]
@@ -279,17 +269,7 @@ class EmulatedServos:
             servo.heard_s = now_s
 
     def step(self, now_s: float, received: bytes = b"") -> bytes:
-        """Let time pass: measure where somebody asks, take packets, drive the motors.
-
-        Parameters
-        ----------
-        now_s : monotonic, s
-        received : what the host sent
-
-        Returns
-        -------
-        what the servos answer
-        """
+        """Let time pass: measure where somebody asks, take packets, drive the motors."""
         duration_s, self.now_s = max(0.0, now_s - self.now_s) if self.now_s else 0.0, now_s
         self._measured = False
         for servo in self.servos.values():
@@ -322,14 +302,7 @@ class EmulatedServos:
     def obey_packet(
         self, numbers: Sequence[int], instruction: int, parameters: bytes, word: str, codes: Mapping[str, int]
     ) -> bool:
-        """Ping, read, write, sync read and sync write, alike in all protocols; whether it was one of them.
-
-        Parameters
-        ----------
-        numbers : of the servos that are meant
-        word : ``struct`` format of an address, and of a size
-        codes : of the instructions, by name
-        """
+        """Ping, read, write, sync read and sync write, alike in all protocols; whether it was one of them."""
         wide = struct.calcsize("<" + word)
         if instruction in (codes["sync_read"], codes["sync_write"]) and len(parameters) > 2 * wide - 1:
             address, size = struct.unpack_from("<" + 2 * word, parameters)

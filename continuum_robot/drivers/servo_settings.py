@@ -61,14 +61,6 @@ class ServoSection:
 
 
 def bus_cycle_s(motors: Sequence[Motor], baud_bps: int, sent_bytes: int, goal_bytes: int, answer_bytes: int) -> float:
-    """How long all servos take to get a command and answer with their state, s.
-
-    Parameters
-    ----------
-    motors : of the section
-    baud_bps : bit/s
-    sent_bytes : of the host's packets beside the servos' part
-    goal_bytes, answer_bytes : for each servo
-    """
+    """How long all servos take to get a command and answer with their state, s."""
     count = len(motors)
     return max(SHORTEST_CYCLE_S, BITS * (sent_bytes + count * (goal_bytes + answer_bytes)) / baud_bps)

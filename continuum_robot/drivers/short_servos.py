@@ -198,27 +198,12 @@ class ShortServos(BusServos):
         return [name for bit, name in self.errors.items() if errors >> bit & 1]
 
     def get(self, index: int, address: int, size: int = 2) -> int:
-        """An unsigned register. Raises :class:`DeviceError`.
-
-        Parameters
-        ----------
-        index : of the tendon
-        address : of the register
-        size : bytes
-        """
+        """An unsigned register. Raises :class:`DeviceError`."""
         answer = self.bus.ask_one(self.servos[index], READ, bytes([address, size]), size)
         return int.from_bytes(answer.data, "little")
 
     def put(self, index: int, address: int, size: int, value: int) -> None:
-        """Set a register. Raises :class:`DeviceError` where the servo is silent.
-
-        Parameters
-        ----------
-        index : of the tendon
-        address : of the register
-        size : bytes
-        value : unsigned
-        """
+        """Set a register. Raises :class:`DeviceError` where the servo is silent."""
         self.bus.ask_one(self.servos[index], WRITE, bytes([address]) + value.to_bytes(size, "little"), 0)
 
     def keep(self, index: int, address: int, value: int, name: str) -> None:

@@ -32,14 +32,7 @@ _RETRY_S = 0.01
 
 
 def robot_key(namespace: str, robot: str = "", domain_id: str | None = None) -> str:
-    """The part of a file's name that distinguishes the simulated robots of a machine.
-
-    Parameters
-    ----------
-    namespace : ROS namespace of the nodes, "" or "/" for none
-    robot : the robot's name
-    domain_id : ROS domain id; None: from ROS_DOMAIN_ID, else 0
-    """
+    """The part of a file's name that distinguishes the simulated robots of a machine."""
     domain_id = os.environ.get("ROS_DOMAIN_ID", "0") or "0" if domain_id is None else domain_id
     # Each part keeps its own place, so that different keys never give the same name.
     parts = [str(os.getuid()), domain_id, namespace.strip("/"), robot]
@@ -53,29 +46,14 @@ def shared_folder() -> Path:
 
 
 def simulator_folder(namespace: str, robot: str = "", domain_id: str | None = None) -> Path:
-    """The folder of a simulated robot's sockets.
-
-    Parameters
-    ----------
-    namespace, robot, domain_id : as of :func:`robot_key`
-    """
+    """The folder of a simulated robot's sockets."""
     # The key may be longer than what a socket's path can hold.
     digest = hashlib.sha256(robot_key(namespace, robot, domain_id).encode()).hexdigest()[:20]
     return shared_folder() / f"continuum_robot-{os.getuid()}-{digest}"
 
 
 def socket_path(folder: Path, name: str) -> Path:
-    """The socket of a wire in a folder of :func:`simulator_folder`.
-
-    Parameters
-    ----------
-    folder : of the robot
-    name : of a CAN channel, or ``link`` or ``control``
-
-    Raises
-    ------
-    DeviceError : longer than the system allows
-    """
+    """The socket of a wire in a folder of :func:`simulator_folder`."""
     plain = _plain(name)
     if len(plain) > _LONGEST_NAME:
         # The dash keeps it apart from every short name.
@@ -91,37 +69,17 @@ def socket_path(folder: Path, name: str) -> Path:
 
 
 def servos_name(number: int) -> str:
-    """The name of a bus of servos.
-
-    Parameters
-    ----------
-    number : place of its section among those of all motors, from 0
-    """
+    """The name of a bus of servos."""
     return SERVOS if number == 0 else f"{SERVOS}{number + 1}"
 
 
 def channel_name(channel: str) -> str:
-    """The wire's name of a CAN channel, which never is that of another wire.
-
-    Parameters
-    ----------
-    channel : its name in the robot file
-    """
+    """The wire's name of a CAN channel, which never is that of another wire."""
     return f"can_{channel}"
 
 
 def connect(path: Path, wait_s: float = 0.0) -> socket.socket:
-    """Connect to a simulator's socket; what comes back does not block.
-
-    Parameters
-    ----------
-    path : of the socket
-    wait_s : for a simulator that is not there yet, s
-
-    Raises
-    ------
-    DeviceError : there is no simulator
-    """
+    """Connect to a simulator's socket; what comes back does not block."""
     end_s = time.monotonic() + wait_s
     while True:
         wire = seqpacket()
@@ -172,34 +130,15 @@ class SimulatedWires:
         self._opened: set[str] = set()
 
     def open_channel(self, channel: str) -> socket.socket:
-        """The host's end of a CAN channel.
-
-        Parameters
-        ----------
-        channel : its name in the robot file
-
-        Raises
-        ------
-        DeviceError : there is no simulator, or it has no such channel
-        """
+        """The host's end of a CAN channel."""
         return self._open(channel_name(channel))
 
     def open_link(self) -> socket.socket:
-        """The driver's end of actuators without motor boards.
-
-        Raises
-        ------
-        DeviceError : there is no simulator, or it simulates motor boards
-        """
+        """The driver's end of actuators without motor boards."""
         return self._open(LINK)
 
     def find_servos(self, number: int = 0) -> str:
-        """The serial port of a bus of servos; ``number`` as of :func:`servos_name`.
-
-        Raises
-        ------
-        DeviceError : there is no simulator, or it has no such bus
-        """
+        """The serial port of a bus of servos; ``number`` as of :func:`servos_name`."""
         name = servos_name(number)
         path, end_s = self.folder / name, time.monotonic() + (0.0 if name in self._opened else self._wait_s)
         while not path.exists():
@@ -237,17 +176,7 @@ class SimulatorControl:
             self._wire = connect(self._path, self._wait_s)
 
     def advance_to(self, t_ns: int, timeout_s: float = 60.0) -> None:
-        """Have the robot move up to a time, and wait until it has: all that was sent before acts in that.
-
-        Parameters
-        ----------
-        t_ns : since the simulator's start, ns; a time that is over moves nothing
-        timeout_s : how long the simulator may take, s
-
-        Raises
-        ------
-        DeviceError : not open, the simulator ended, or it takes too long
-        """
+        """Have the robot move up to a time, and wait until it has: all that was sent before acts in that."""
         wire = self._wire
         if wire is None:
             raise DeviceError(f"simulator at {self._path}", "is not connected", "Open its control first.")

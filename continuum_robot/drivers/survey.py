@@ -35,27 +35,13 @@ class Finding:
 
 
 def absent(device: str, place: str, error: DeviceError) -> Finding:
-    """A device that cannot be used.
-
-    Parameters
-    ----------
-    device, place : as of :class:`Finding`
-    error : why
-    """
+    """A device that cannot be used."""
     state = BUSY if isinstance(error, PortInUseError) else MISSING
     return Finding(device, place, state, f"{error.problem}. {error.remedy}")
 
 
 def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
-    """Whether a device can be opened, where nothing more is known of its kind.
-
-    Parameters
-    ----------
-    device : what it is
-    settings : its section
-    driver : not open
-    words : that it answers
-    """
+    """Whether a device can be opened, where nothing more is known of its kind."""
     place = str(getattr(settings, "port", settings.kind))
     try:
         driver.open()
@@ -67,15 +53,7 @@ def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
 
 
 def servo_findings(bus: Any, settings: Any, ask: Callable[[Any, int], str], what: str = "servo") -> list[Finding]:
-    """Which servos of a bus answer.
-
-    Parameters
-    ----------
-    bus : a :class:`.ServoBus`, or another with its methods, not open
-    settings : section with ``port`` and the ``id`` of each motor
-    ask : what a servo is; "" where it does not answer
-    what : they are
-    """
+    """Which servos of a bus answer."""
     try:
         bus.open()
         found = []

@@ -32,12 +32,7 @@ class Tare:
         return self._taken < self._desired
 
     def start(self, samples: int) -> None:
-        """Collect as many samples from now on; meanwhile the former bias holds.
-
-        Raises
-        ------
-        ParameterError : fewer than one
-        """
+        """Collect as many samples from now on; meanwhile the former bias holds."""
         if samples < 1:
             raise ParameterError("samples", samples, "at least 1")
         self._sum, self._taken, self._desired, self.problem = np.zeros(6), 0, samples, ""
@@ -48,12 +43,7 @@ class Tare:
             self._desired, self.problem = 0, problem
 
     def update(self, wrench: Vector) -> None:
-        """Take a sample, shape (6,), as measured; an unknown one ends the tare.
-
-        Parameters
-        ----------
-        wrench : (force, moment) in the sensor's frame, shape (6,), N and N.m
-        """
+        """Take a sample, shape (6,), as measured; an unknown one ends the tare."""
         if not self.active:
             return
         if not np.isfinite(wrench).all():

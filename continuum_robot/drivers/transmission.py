@@ -69,12 +69,7 @@ class Transmitted(Around):
         )
 
     def write(self, command: Vector, now_s: float) -> None:
-        """Send displacements (m), or tensions (N) where the motors take these, of the tendons at ``now_s`` (s).
-
-        Raises
-        ------
-        ParameterError : displacements that the motors cannot make; nothing is sent, and a fault latches
-        """
+        """Send displacements (m), or tensions (N) where the motors take these, of the tendons at ``now_s`` (s)."""
         given, coupling = np.asarray(command, dtype=float), self.coupling
         if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
@@ -116,13 +111,7 @@ class TransmittedBoards(TransmittedCounts):
 
 
 def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> TendonActuators:
-    """Actuators of the tendons behind a transmission; the same actuators where there is none.
-
-    Parameters
-    ----------
-    actuators : with a channel for each motor, not open yet
-    coupling : of the robot, or None
-    """
+    """Actuators of the tendons behind a transmission; the same actuators where there is none."""
     if coupling is None:
         return actuators
     kind = TransmittedCounts if isinstance(actuators, CountsFromPowerOn) else Transmitted

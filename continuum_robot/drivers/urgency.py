@@ -15,12 +15,7 @@ class Urgency:
         self._whose: tuple[int, int | None] | None = None
 
     def as_of_caller(self, thread: threading.Thread | None) -> None:
-        """Give a thread the calling thread's scheduler and priority, once for each pair; nothing where not allowed.
-
-        Parameters
-        ----------
-        thread : started; None: nothing
-        """
+        """Give a thread the calling thread's scheduler and priority, once for each pair; nothing where not allowed."""
         if thread is None or thread is threading.current_thread():
             return
         whose = threading.get_native_id(), thread.native_id

@@ -37,17 +37,7 @@ UNBOUNDED_N = 1e5  # ideal tension sources have no limit; the settings want a nu
 
 @dataclass(frozen=True)
 class Series:
-    """A simulated run of T control cycles; m segments, N tendons.
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    reference_m, clarke_m : shape (T, 2m), m
-    clarke_rate_m_per_s : shape (T, 2m), m/s
-    generalized_force_n : asked for by the controller, shape (T, 2m), N
-    applied_force_n : that the tensions make, shape (T, 2m), N; not the one asked for where tensions were clipped
-    tension_n : shape (T, N), N
-    """
+    """A simulated run of T control cycles; m segments, N tendons."""
 
     time_s: Array
     reference_m: Array
@@ -77,16 +67,7 @@ class GainRule:
     integral_fraction: float = 0.2
 
     def gains(self, stiffness: ArrayLike, mass: ArrayLike, damping: ArrayLike) -> tuple[PidGains, ...]:
-        """Gains of each segment.
-
-        Parameters
-        ----------
-        stiffness, mass, damping : of each segment in Clarke coordinates, shape (m,); N/m, kg, N.s/m
-
-        Returns
-        -------
-        m entries, with bounds that ideal tension sources do not reach and the derivative acting on the error
-        """
+        """Gains of each segment."""
         result = []
         for K, M, D in zip(*(np.atleast_1d(value) for value in (stiffness, mass, damping)), strict=True):
             p = self.stiffness_ratio * K
@@ -109,25 +90,7 @@ class GainRule:
 
 
 class IdealRobot:
-    """A robot on ideal tension sources.
-
-    Parameters
-    ----------
-    robot : with constant bases
-    rotational_energy : whether the kinetic energy has its rotational terms
-    substeps : steps in a control cycle
-    plant : "rod": the model itself moves; "mujoco": MuJoCo's chain of links does, and the model is that of the gains
-    progress : receives a line about what is simulated
-
-    Attributes
-    ----------
-    rod : the rod
-    to_curvature : matrix from Clarke coordinates to coefficients, shape (2m, 2m)
-
-    Raises
-    ------
-    ParameterError : a robot with another basis than constant bending
-    """
+    """A robot on ideal tension sources."""
 
     def __init__(
         self,
@@ -150,16 +113,7 @@ class IdealRobot:
         self._chain = MujocoPlant(robot, actuation="ideal", progress=progress) if plant == MUJOCO else None
 
     def model_at(self, clarke_m: ArrayLike) -> tuple[Array, Array, Array]:
-        """Stiffness (gravity's included), mass and damping at a pose, in Clarke coordinates.
-
-        Parameters
-        ----------
-        clarke_m : shape (2m,), m
-
-        Returns
-        -------
-        K, M, D, each of shape (2m, 2m); N/m, kg, N.s/m
-        """
+        """Stiffness (gravity's included), mass and damping at a pose, in Clarke coordinates."""
         S, arrays = self.to_curvature, self.rod.arrays
         c = S @ np.asarray(clarke_m, dtype=float)
         terms = self.rod.terms(c, np.zeros(self.rod.n))
@@ -171,17 +125,7 @@ class IdealRobot:
         return rule.gains(K, M, D)
 
     def spectral_radius(self, gains: Sequence[PidGains], poses_m: ArrayLike) -> float:
-        """How fast the sampled loop, linearised at rest, grows in a control cycle; below 1 it is stable.
-
-        Parameters
-        ----------
-        gains : of each segment, without filter
-        poses_m : Clarke coordinates at which to linearise, shape (k, 2m), m
-
-        Returns
-        -------
-        the largest magnitude of the eigenvalues of [q, q', integral] over all poses; an integral without gain has 1
-        """
+        """How fast the sampled loop, linearised at rest, grows in a control cycle; below 1 it is stable."""
         p, i, d = (np.diag(np.repeat([getattr(one, name) for one in gains], 2)) for name in ("p", "i", "d"))
         size = len(p)
         largest = 0.0
@@ -203,18 +147,7 @@ class IdealRobot:
         return largest
 
     def ultimate_ratio(self, rule: GainRule, poses_m: ArrayLike, greatest: float = 1000.0) -> float:
-        """The stiffness ratio from which on the sampled loop is unstable at one of the poses.
-
-        Parameters
-        ----------
-        rule : its other numbers
-        poses_m : Clarke coordinates, shape (k, 2m), m
-        greatest : returned where even this ratio is stable
-
-        Returns
-        -------
-        the ratio, to a hundredth of itself
-        """
+        """The stiffness ratio from which on the sampled loop is unstable at one of the poses."""
         low, high = 0.0, greatest
         while high - low > 0.01 * high:
             ratio = math.sqrt(max(low, 1e-2) * high)
@@ -227,23 +160,7 @@ class IdealRobot:
     def run(
         self, settings: ControlSettings, reference: Reference, duration_s: float, progress: Progress | None = None
     ) -> Series:
-        """Track a reference from the straight configuration at rest.
-
-        Parameters
-        ----------
-        settings : of the controller
-        reference : of the Clarke coordinates
-        duration_s : s
-        progress : called now and then with a line of text
-
-        Returns
-        -------
-        the run, one sample a control cycle
-
-        Raises
-        ------
-        ConvergenceError : the motion grew beyond all bounds
-        """
+        """Track a reference from the straight configuration at rest."""
         controller = ClarkeController(dataclasses.replace(self.robot, control=settings))
         size, count = self.rod.n, round(duration_s / PERIOD_S)
         time_s: Array = PERIOD_S * np.arange(count, dtype=np.float64)

@@ -65,16 +65,7 @@ class ComparisonSettings:
 
 @dataclass(frozen=True)
 class Run:
-    """A circle under a controller.
-
-    Attributes
-    ----------
-    rmse_m : of both coordinates together, m; NaN where the driver stopped
-    largest_tension_n, least_tension_n : of all tendons and cycles, N
-    low_tension_n, high_tension_n : what 5 % of all tendons' tensions are below or above, N
-    effort_n : root mean square of the tensions, N
-    error_m : distance from the reference over time, shape (T,), m
-    """
+    """A circle under a controller."""
 
     rmse_m: float
     largest_tension_n: float
@@ -127,17 +118,7 @@ def _control(robot: Robot) -> ControlSettings:
 
 
 def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
-    """The simulated robots by name; the controllers know the first.
-
-    Parameters
-    ----------
-    robot : of the file
-    settings : how far the others differ
-
-    Raises
-    ------
-    ParameterError : a robot without actuators
-    """
+    """The simulated robots by name; the controllers know the first."""
     actuators = robot.actuators
     if actuators is None:
         raise ParameterError("robot", robot.name, "a robot whose file has actuators")
@@ -211,15 +192,7 @@ def _free(run: Run, robot: Robot) -> bool:
 
 
 def follow_circle(robot: Robot, believed: Robot, frequency_hz: float, settings: ComparisonSettings) -> Run:
-    """One circle, from rest at the straight configuration.
-
-    Parameters
-    ----------
-    robot : as simulated
-    believed : as driver and controller know it
-    frequency_hz : circles a second, Hz
-    settings : of the circle, the plant and its seed
-    """
+    """One circle, from rest at the straight configuration."""
     plant = PLANTS[settings.plant](robot, actuation="motors", rng=np.random.default_rng(settings.seed))
     stack = VirtualStack(robot, plant, believed=believed, seed=settings.seed)
     amplitude = [settings.amplitude_m, settings.amplitude_m] * len(robot.part_names)

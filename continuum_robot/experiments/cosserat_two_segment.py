@@ -50,14 +50,7 @@ class TwoSegmentSettings:
 
 @dataclass(frozen=True)
 class PoseCase:
-    """One case of the file, with what is expected of it; None where the file does not say.
-
-    Attributes
-    ----------
-    tip_m : position of the tip in the base frame, shape (3,), m
-    rotation : of the tip in the base frame, shape (3, 3)
-    bare_tip_m : position of the tip without the junction's point load, shape (3,), m
-    """
+    """One case of the file, with what is expected of it; None where the file does not say."""
 
     rod: RodDescription
     tension_n: Array
@@ -68,21 +61,7 @@ class PoseCase:
 
 
 def read_cases(file: Path, order: int) -> list[PoseCase]:
-    """Read a file of cases.
-
-    Parameters
-    ----------
-    file : JSON, see the module's text
-    order : of all strains of the energy engine
-
-    Returns
-    -------
-    the cases
-
-    Raises
-    ------
-    RecordingError : no such file, no JSON, or a key that is missing or of a wrong kind
-    """
+    """Read a file of cases."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         rods = {name: _rod(robot, name, order) for name, robot in content["robots"].items()}

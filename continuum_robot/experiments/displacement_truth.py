@@ -63,13 +63,7 @@ class TruthSettings:
 
 
 class Sines:
-    """The path: what the file's model makes of sines of the Clarke coordinates, entered from the straight robot.
-
-    Parameters
-    ----------
-    robot : as its file states
-    amplitude_m : of the largest coordinate
-    """
+    """The path: what the file's model makes of sines of the Clarke coordinates, entered from the straight robot."""
 
     def __init__(self, robot: Robot, amplitude_m: float) -> None:
         self._kinematics = TipKinematics(robot)
@@ -89,14 +83,7 @@ class Sines:
 
 
 def true_robot_of(robot: Robot, settings: TruthSettings, rng: np.random.Generator) -> Robot:
-    """The robot that is simulated.
-
-    Parameters
-    ----------
-    robot : as its file states
-    settings : of the experiment
-    rng : draws the slack
-    """
+    """The robot that is simulated."""
 
     def other(segment: Segment) -> Segment:
         stiff = (1 + settings.stiffness_error) * segment.backbone.youngs_modulus_pa
@@ -116,14 +103,8 @@ def true_robot_of(robot: Robot, settings: TruthSettings, rng: np.random.Generato
 
 
 def record(believed: Robot, truth: Robot, settings: TruthSettings, rng: np.random.Generator) -> TendonRecording:
-    """Servos and a marker at the tip, at rest in places all over the workspace, as the file's controller reaches them.
-
-    Parameters
-    ----------
-    believed : by whose file the robot is controlled
-    truth : that is simulated
-    settings : of the experiment
-    rng : draws the places and the marker's noise
+    """Servos and a marker at the tip, at rest in places all over the workspace, as the file's controller
+    reaches them.
     """
     count = believed.coordinate_count
     places = settings.amplitude_m * rng.uniform(-1.0, 1.0, (settings.samples, count))
@@ -161,11 +142,6 @@ def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
     """The fitted robot; where the recording did not show how stiff it is, with the bending stiffness of its file.
 
     A recording shows forces by their ratios alone, but for the weight, which a light robot hides.
-
-    Parameters
-    ----------
-    robot : as its file states
-    fit : of it
     """
     fitted = fit.robot
     if "log_bending_stiffness_segment_1" not in fit.unidentified:
@@ -175,17 +151,7 @@ def with_forces_of(robot: Robot, fit: DisplacedFit) -> Robot:
 
 
 def follow(believed: Robot, truth: Robot, path: Sines, settings: TruthSettings, seed: int, *, tracked: bool) -> TipRun:
-    """One run along the path.
-
-    Parameters
-    ----------
-    believed : by which it is controlled; where its ``recording`` has the base elsewhere, the path is taken there
-    truth : that is simulated
-    path : of the tip
-    settings : of the experiment
-    seed : of the tracker's noise
-    tracked : whether there is one
-    """
+    """One run along the path."""
     plant = Plant(truth)
     stack = VirtualStack(truth, plant, believed=believed)
     errors = TrackerErrors(noise_m=settings.marker_noise_m, noise_rad=0.0, delay_s=settings.delay_s, lost=0.0)

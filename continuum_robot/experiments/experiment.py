@@ -22,26 +22,14 @@ Progress = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tolerance:
-    """By how much a stored number may differ when it is computed again, elsewhere.
-
-    Attributes
-    ----------
-    relative : over its size
-    absolute : in its unit; the larger of both counts
-    """
+    """By how much a stored number may differ when it is computed again, elsewhere."""
 
     relative: float = 0.0
     absolute: float = 0.0
 
     @staticmethod
     def of(key: str, tolerances: Mapping[str, Tolerance]) -> Tolerance:
-        """The tolerance of a number.
-
-        Parameters
-        ----------
-        key : of the number, e.g. ``"tip_m[2]"``
-        tolerances : by pattern of the keys, as in a shell; the first that matches counts, the default where none does
-        """
+        """The tolerance of a number."""
         name = key.split("[", maxsplit=1)[0]
         return next((one for pattern, one in tolerances.items() if fnmatch.fnmatchcase(name, pattern)), EXACT)
 
@@ -66,12 +54,7 @@ OF_COGGING = Tolerance(relative=0.25, absolute=1e-3)
 
 
 class Figures:
-    """Makes the figures of one result in a folder; what an experiment's drawing function is called with.
-
-    Attributes
-    ----------
-    files : those written so far
-    """
+    """Makes the figures of one result in a folder; what an experiment's drawing function is called with."""
 
     def __init__(self, folder: Path, stem: str) -> None:
         self._folder, self._stem = folder, stem
@@ -89,12 +72,7 @@ Drawing = Callable[[Figures], None]
 
 
 class Result(dict[str, Any]):
-    """Flat numbers of an experiment, ready for JSON, units in the keys.
-
-    Attributes
-    ----------
-    drawing : draws its figures; no part of the numbers
-    """
+    """Flat numbers of an experiment, ready for JSON, units in the keys."""
 
     def __init__(self, numbers: Mapping[str, Any], drawing: Drawing | None = None) -> None:
         super().__init__(numbers)
@@ -103,20 +81,7 @@ class Result(dict[str, Any]):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One table or figure of a paper; made by :func:`experiment`.
-
-    Attributes
-    ----------
-    name : ``<paper>.<experiment>``
-    summary : one sentence
-    source : the figure or table
-    paper : the paper's own numbers (or words, where it gives none), under the keys of the result
-    settings : frozen dataclass of the options
-    compute : (settings, progress) -> result
-    tolerances : of stored numbers by patterns of their keys, as in a shell; those of no pattern have ``EXACT``
-    package : that it needs beyond those of every installation; empty: none
-    not_stored : why no numbers are kept; empty: they are
-    """
+    """One table or figure of a paper; made by :func:`experiment`."""
 
     name: str
     summary: str
@@ -148,22 +113,7 @@ class Experiment:
         return texts
 
     def run(self, options: Mapping[str, Any] | None = None, progress: Progress | None = None) -> Result:
-        """Run it.
-
-        Parameters
-        ----------
-        options : values by name, as numbers or as typed text; missing ones take their default
-        progress : called with a line of text now and then
-
-        Returns
-        -------
-        flat numbers, with the series for :meth:`draw`
-
-        Raises
-        ------
-        ParameterError : unknown option, missing one, or a value out of range
-        ContinuumRobotError : whatever the experiment itself refuses
-        """
+        """Run it."""
         try:
             settings = read(self.settings, self._typed(options or {}), Source())
         except RobotFileError as error:
@@ -186,21 +136,7 @@ class Experiment:
         return {name: typed(name, value) for name, value in options.items()}
 
     def draw(self, result: Result, folder: Path | str) -> list[Path]:
-        """Draw the figures of a result.
-
-        Parameters
-        ----------
-        result : what :meth:`run` returned
-        folder : where to write; made if missing
-
-        Returns
-        -------
-        the files written
-
-        Raises
-        ------
-        ParameterError : a result that came from elsewhere, or a folder that cannot be written
-        """
+        """Draw the figures of a result."""
         if getattr(result, "drawing", None) is None:
             raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, which can draw itself")
         path = Path(folder).expanduser()
@@ -220,11 +156,6 @@ def experiment(name: str, source: str, **record: Any) -> Callable[[Callable[...,
     ``Annotated[TYPE, Quantity(...)]`` with its default; or one alone, a frozen dataclass of them, where several
     functions need them. The first line of its docstring is the summary. It returns the numbers, and a function that
     draws them on :class:`Figures`.
-
-    Parameters
-    ----------
-    name, source : as of :class:`Experiment`
-    record : its paper, tolerances, package and not_stored
     """
 
     def made(function: Callable[..., Any]) -> Experiment:

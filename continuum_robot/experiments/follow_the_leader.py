@@ -60,14 +60,7 @@ class LeaderSettings:
 
 @dataclass(frozen=True)
 class Lead:
-    """What came of a plan.
-
-    Attributes
-    ----------
-    way_m : of the tip along the path, (k,), m
-    planned_m, body_m : places of the body, planned and of the simulated robot, (k, stations, 3), m
-    planned_error_m, error_m : their distances from the path, (k, stations), m
-    """
+    """What came of a plan."""
 
     way_m: Array
     planned_m: Array
@@ -77,13 +70,7 @@ class Lead:
 
 
 def two_bends(tip_m: Array, settings: LeaderSettings) -> Path:
-    """A path from the tip of the straight robot on, along z first, with the curvature k sin^2 in each half.
-
-    Parameters
-    ----------
-    tip_m : where it begins, (3,), m
-    settings : of the experiment
-    """
+    """A path from the tip of the straight robot on, along z first, with the curvature k sin^2 in each half."""
     ways, step = np.linspace(0.0, settings.length_m, 1001), settings.length_m / 1000
     place, turn, places = tip_m.copy(), np.eye(3), [tip_m]
     for way in ways[:-1] + step / 2:
@@ -100,21 +87,7 @@ def two_bends(tip_m: Array, settings: LeaderSettings) -> Path:
 def execute(
     robot: Robot, truth: Robot, stations_m: Array, curve: CubicSpline, end_m: float, speed: float
 ) -> list[Array]:
-    """Have the controllers of tendons and stage execute a plan.
-
-    Parameters
-    ----------
-    robot : by which it is controlled
-    truth : that is simulated
-    stations_m : arc lengths at which its body is looked at
-    curve : coordinates by the way of the tip, m
-    end_m : of the way
-    speed : largest along the path, m/s
-
-    Returns
-    -------
-    ways, (t,), m, and places of the body, (t, stations, 3), m
-    """
+    """Have the controllers of tendons and stage execute a plan."""
     stage = stage_of(robot)
     device, motion, plant = StageAxes(SimulatedStage(int(stage.has.sum())), stage), StageMotion(stage), Plant(truth)
     device.motors.enable()
@@ -163,19 +136,7 @@ def _way(time_s: float, end_m: float, duration_s: float) -> tuple[float, float]:
 
 
 def write_plan(file: str, curve: CubicSpline, end_m: float, speed: float) -> None:
-    """Write a plan as the reference that moves tendons and stage.
-
-    Parameters
-    ----------
-    file : CSV file to write
-    curve : coordinates by the way of the tip, m
-    end_m : of the way
-    speed : largest along the path, m/s
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
+    """Write a plan as the reference that moves tendons and stage."""
     duration_s = _duration_s(end_m, speed)
     times_s = np.linspace(0.0, duration_s, 1 + int(np.ceil(duration_s / _SEEN_S)))
     places = np.array([curve(_way(time_s, end_m, duration_s)[0]) for time_s in times_s])

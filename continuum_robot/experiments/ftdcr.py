@@ -106,13 +106,7 @@ class ValidationSettings:
 
 @dataclass(frozen=True)
 class Validation:
-    """Predictions for one recording, by model step, each (T, 3), m.
-
-    Attributes
-    ----------
-    recording : what was recorded
-    predicted_m : by model step, (T, 3), m
-    """
+    """Predictions for one recording, by model step, each (T, 3), m."""
 
     recording: TendonRecording
     predicted_m: dict[str, NDArray[np.float64]]
@@ -185,17 +179,7 @@ def _said(step: str) -> str:
 
 
 def draw_fit(fit: DisplacedFit, file: Path) -> Path:
-    """Draw what each step of a fit was worth, and the errors on blocks left out of it.
-
-    Parameters
-    ----------
-    fit : result of ``identify_displaced``
-    file : PNG to write
-
-    Returns
-    -------
-    the file
-    """
+    """Draw what each step of a fit was worth, and the errors on blocks left out of it."""
     kept = [step for step in fit.steps if step.kept][-1]
     title = f"{fit.robot.name}: tip RMSE on blocks left out of the fit, {1e3 * kept.held_out_rmse_m:.1f} mm"
     with figure(file, title, 2, 1, size=(7.2, 5.4)) as (drawing, axes):

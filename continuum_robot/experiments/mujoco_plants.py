@@ -59,13 +59,7 @@ class PlantsSettings:
 
 @dataclass(frozen=True)
 class Run:
-    """One plant's run.
-
-    Attributes
-    ----------
-    time_s, clarke_m, reference_m : of the tracking, (T,), (T, 2m), (T, 2m)
-    tip_error_m, estimated_error_m : mean distance of the true and of the estimated tip from each target, (targets,)
-    """
+    """One plant's run."""
 
     time_s: Vector
     clarke_m: Vector

@@ -63,12 +63,7 @@ class _Series:
 
 
 def steel_rod(settings: StaticsSettings) -> Robot:
-    """The rod of the file as a robot with one massless disk at its tip and tendons that nothing pulls.
-
-    Parameters
-    ----------
-    settings : lengths, section and material
-    """
+    """The rod of the file as a robot with one massless disk at its tip and tendons that nothing pulls."""
     return parse_robot(
         f"""
 schema_version: 2

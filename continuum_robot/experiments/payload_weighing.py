@@ -47,14 +47,7 @@ class WeighingSettings:
 
 @dataclass(frozen=True)
 class Case:
-    """A payload on a simulated robot.
-
-    Attributes
-    ----------
-    plant : what is simulated
-    payload_kg : that it carries
-    found : by weighing
-    """
+    """A payload on a simulated robot."""
 
     plant: str
     payload_kg: float

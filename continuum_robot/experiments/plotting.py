@@ -33,19 +33,7 @@ _STYLE: Any = {
 
 @contextmanager
 def figure(file: Path, title: str, rows: int = 1, columns: int = 1, **options: Any) -> Iterator[tuple[Figure, Any]]:
-    """A figure that is written when the block ends; no global state of matplotlib is touched.
-
-    Parameters
-    ----------
-    file : where to write, PNG
-    title : above all axes
-    rows, columns : of axes
-    options : of ``Figure.subplots``; ``size`` in inches, ``(7, 2.2 per row)`` by default
-
-    Yields
-    ------
-    the figure and its axes, as ``Figure.subplots`` gives them
-    """
+    """A figure that is written when the block ends; no global state of matplotlib is touched."""
     size = options.pop("size", (7.2, 1.2 + 1.9 * rows))
     with rc_context(_STYLE):
         drawing = Figure(figsize=size, layout="constrained")
@@ -57,13 +45,6 @@ def figure(file: Path, title: str, rows: int = 1, columns: int = 1, **options: A
 
 
 def legend_below(drawing: Figure, axis: Any, columns: int = 4) -> None:
-    """One legend for the whole figure under all axes, with the entries of one of them.
-
-    Parameters
-    ----------
-    drawing : the figure
-    axis : whose entries it has
-    columns : of the legend
-    """
+    """One legend for the whole figure under all axes, with the entries of one of them."""
     handles, labels = axis.get_legend_handles_labels()
     drawing.legend(handles, labels, loc="outside lower center", ncols=columns)

@@ -65,21 +65,7 @@ class PredictiveTipSettings:
 
 @dataclass(frozen=True)
 class Run:
-    """A motion over time.
-
-    Attributes
-    ----------
-    time_s : since the target was set, shape (T,), s
-    tip_m : true tip, shape (T, 3), m
-    depth_m : of the true robot's surface in the obstacles, shape (T,), m
-    force_n : on the obstacles, shape (T,), N
-    tension_n : true tensions, shape (T, N), N
-    end_error_m : distance of the true tip from the target in the last half second, m
-    estimate_error_m : of the estimated tip then, m
-    arrived_s : when the true tip is within 3 mm for good, s; NaN: never
-    cycle_ms : of the control of the tip, median, on this machine
-    ended : fault that ended the run, empty for none
-    """
+    """A motion over time."""
 
     time_s: Array
     tip_m: Array
@@ -94,13 +80,7 @@ class Run:
 
 
 class Motion:
-    """The two ends of the motion, and its robot at a speed.
-
-    Parameters
-    ----------
-    settings : of the experiment
-    speed : times that of the robot file, without unit
-    """
+    """The two ends of the motion, and its robot at a speed."""
 
     def __init__(self, settings: PredictiveTipSettings, speed: float) -> None:
         robot = load_controlled_robot(settings.robot)

@@ -61,24 +61,13 @@ class FiberSettings:
 
 @dataclass(frozen=True)
 class Shapes:
-    """Of one push: the backbone at some places in the base frame.
-
-    Attributes
-    ----------
-    true : of the simulated robot, (places, 3), m
-    estimated : by what it was estimated from, each (places, 3), m
-    """
+    """Of one push: the backbone at some places in the base frame."""
 
     true: Array
     estimated: dict[str, Array]
 
     def error_m(self, source: str) -> Array:
-        """Distance from the true backbone at each place, (places,), m.
-
-        Parameters
-        ----------
-        source : ``tendons`` or ``fiber``
-        """
+        """Distance from the true backbone at each place, (places,), m."""
         return np.linalg.norm(self.estimated[source] - self.true, axis=1)
 
 

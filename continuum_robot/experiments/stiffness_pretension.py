@@ -60,16 +60,7 @@ class PretensionSettings:
 
 @dataclass(frozen=True)
 class Case:
-    """A robot at K pretensions.
-
-    Attributes
-    ----------
-    stiffening_per_n : of its tendons, 1/N
-    pretension_n : shape (K,), N
-    measured_m_per_n, predicted_m_per_n : compliance in the weight's direction, shape (K,), m/N
-    spread_m_per_n : half the difference between the largest and the smallest of the repeats, shape (K,), m/N
-    shift_m : of the tip while the pretension changed to this one, shape (K,), m; 0 for the first
-    """
+    """A robot at K pretensions."""
 
     stiffening_per_n: float
     pretension_n: Array

@@ -21,14 +21,7 @@ STORED = Path(__file__).resolve().parents[2] / "docs" / "papers" / "numbers"
 
 @dataclass(frozen=True)
 class StoredNumbers:
-    """Numbers of an experiment with its default options.
-
-    Attributes
-    ----------
-    numbers : flat, by key
-    tolerances : by pattern of the keys, as of :class:`.experiment.Experiment`
-    seconds : processor time of the run that gave them, s
-    """
+    """Numbers of an experiment with its default options."""
 
     numbers: Mapping[str, Any]
     tolerances: Mapping[str, Tolerance]
@@ -50,14 +43,7 @@ class StoredNumbers:
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """A number that did not come out again.
-
-    Attributes
-    ----------
-    key : of the number, with the place in a list or mapping
-    stored, found : values
-    allowed : largest difference; NaN where the values are no numbers
-    """
+    """A number that did not come out again."""
 
     key: str
     stored: Any
@@ -70,17 +56,7 @@ class Deviation:
 
 
 def read_stored(experiment: str, folder: Path = STORED) -> StoredNumbers | None:
-    """Stored numbers of an experiment, None where none are kept.
-
-    Parameters
-    ----------
-    experiment : its name
-    folder : with a file NAME.json for each experiment
-
-    Raises
-    ------
-    ParameterError : a folder that does not exist, or a file that is not one of this module
-    """
+    """Stored numbers of an experiment, None where none are kept."""
     if not folder.is_dir():
         raise ParameterError(
             "folder of stored numbers", str(folder), "docs/papers/numbers of a clone of the repository"
@@ -97,30 +73,14 @@ def read_stored(experiment: str, folder: Path = STORED) -> StoredNumbers | None:
 
 
 def run_timed(experiment: Experiment, progress: Progress | None = None) -> tuple[Result, StoredNumbers]:
-    """Run an experiment with its default options.
-
-    Parameters
-    ----------
-    experiment : which
-    progress : called with a line of text now and then
-
-    Returns
-    -------
-    its result, and the same as it is stored
-    """
+    """Run an experiment with its default options."""
     begin = _processor_time_s()
     result = experiment.run(progress=progress)
     return result, StoredNumbers(_plain(result), experiment.tolerances, _processor_time_s() - begin)
 
 
 def deviations(stored: StoredNumbers, found: Mapping[str, Any]) -> list[Deviation]:
-    """Stored numbers that a run did not give again within their tolerances, and keys of one alone.
-
-    Parameters
-    ----------
-    stored : with its tolerances
-    found : numbers of the run
-    """
+    """Stored numbers that a run did not give again within their tolerances, and keys of one alone."""
     before, now = dict(_flat(stored.numbers)), dict(_flat(_plain(found)))
     missing = [Deviation(key, value, "nothing", math.nan) for key, value in before.items() if key not in now]
     new = [Deviation(key, "nothing", value, math.nan) for key, value in now.items() if key not in before]

@@ -38,14 +38,7 @@ class TipPath(Protocol):
 
 @dataclass(frozen=True)
 class Tracking:
-    """A tracker of the tip.
-
-    Attributes
-    ----------
-    tracker : that sees it
-    rate_hz : poses a second
-    outage_s : begin and end of what it does not see, on the path's time, s
-    """
+    """A tracker of the tip."""
 
     tracker: SimulatedTracker
     rate_hz: float
@@ -54,13 +47,7 @@ class Tracking:
 
 @dataclass(frozen=True)
 class TipRun:
-    """A run along a path.
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    path_m, tip_m : places, shape (T, 3), m
-    """
+    """A run along a path."""
 
     time_s: Array
     path_m: Array
@@ -86,17 +73,7 @@ def entry(time_s: float) -> tuple[float, float]:
 def lead_tip(
     stack: VirtualStack, plant: Plant, path: TipPath, tracking: Tracking | None, duration_s: float, from_s: float
 ) -> TipRun:
-    """Lead the tip along a path from the straight robot at rest.
-
-    Parameters
-    ----------
-    stack : active, of that plant
-    plant : the simulated robot
-    path : of the tip
-    tracking : None: by the model alone
-    duration_s : of the path
-    from_s : time on the path from which the run is kept
-    """
+    """Lead the tip along a path from the straight robot at rest."""
     loop, resting = TipLoop(stack, path, tracking), ClarkeReference.at_rest(np.zeros(stack.robot.coordinate_count))
     stack.follow(lambda _time_s: resting, _REST_S)
     rows: list[tuple[float, Array, Array]] = []
@@ -117,14 +94,7 @@ def lead_tip(
 
 
 class TipLoop:
-    """What the stack does with the tip, a hundred times a second: shape, tracker, tip control.
-
-    Parameters
-    ----------
-    stack : whose robot is led
-    path : of the tip
-    tracking : None: by the model alone
-    """
+    """What the stack does with the tip, a hundred times a second: shape, tracker, tip control."""
 
     def __init__(self, stack: VirtualStack, path: TipPath, tracking: Tracking | None) -> None:
         robot = stack.robot

@@ -60,13 +60,7 @@ class TrackingSettings:
 
 
 class Eight:
-    """A figure of eight on the surface that the tip reaches by the model.
-
-    Parameters
-    ----------
-    robot : whose tip it is
-    settings : of the figure
-    """
+    """A figure of eight on the surface that the tip reaches by the model."""
 
     def __init__(self, robot: Robot, settings: TrackingSettings) -> None:
         self._kinematics, self._settings, self._scale_m = TipKinematics(robot), settings, coordinate_scale_m(robot)
@@ -94,12 +88,7 @@ class Eight:
 
 
 def believed_and_true(settings: TrackingSettings) -> tuple[Robot, Robot]:
-    """The robot of the file under the law asked for, and the one that is simulated.
-
-    Parameters
-    ----------
-    settings : of the experiment
-    """
+    """The robot of the file under the law asked for, and the one that is simulated."""
     robot = load_robot(settings.robot)
     if robot.control is not None:
         robot = dataclasses.replace(robot, control=dataclasses.replace(robot.control, law=settings.law))

@@ -22,15 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """Results of both; None where one did not converge.
-
-    Attributes
-    ----------
-    rod : what was solved, in its strain basis
-    cosserat : of the boundary-value problem
-    energy : of the energy
-    problems : why one did not converge
-    """
+    """Results of both; None where one did not converge."""
 
     rod: Rod
     cosserat: CosseratSolution | None
@@ -73,18 +65,7 @@ class Answers:
 
 
 def solve_both(rod: RodDescription, tension_n: ArrayLike, loads: Sequence[Load] = ()) -> Answers:
-    """Static shape by both solvers.
-
-    Parameters
-    ----------
-    rod : the rod in the strain basis of the energy engine
-    tension_n : (tendons,), N
-    loads : besides the rod's weight
-
-    Returns
-    -------
-    both shapes
-    """
+    """Static shape by both solvers."""
     problems, own = [], Rod(rod, loads=loads)
     cosserat = energy = None
     try:

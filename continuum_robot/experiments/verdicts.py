@@ -16,17 +16,7 @@ STATUSES = (REPRODUCED, PARTLY, NOT, UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a result.
-
-    Attributes
-    ----------
-    result : figure, table or section of the paper, and what it shows
-    status : one of ``STATUSES``
-    why : one sentence; ``{key}`` and ``{key[0]}`` stand for stored numbers
-    experiment : its name; empty: none
-    keys : patterns of the paper's numbers that it speaks of, as in a shell
-    within : largest difference from the paper's numbers, over these, that counts as reproduced
-    """
+    """What became of a result."""
 
     result: str
     status: str

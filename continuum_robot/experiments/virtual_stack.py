@@ -35,17 +35,7 @@ LONGEST_PROCEDURE_S = 600.0
 
 
 def load_controlled_robot(name: str) -> Robot:
-    """Load a robot that has all that a stack needs.
-
-    Parameters
-    ----------
-    name : robot file, or the name of a shipped robot
-
-    Raises
-    ------
-    RobotFileError : as of :func:`~continuum_robot.robot.loading.load_robot`
-    ParameterError : a robot file without actuators, limits or control
-    """
+    """Load a robot that has all that a stack needs."""
     robot = load_robot(name)
     if robot.actuators is None or robot.control is None or robot.limits is None:
         raise ParameterError("robot", name, "a robot whose file has actuators, limits and control")
@@ -53,14 +43,7 @@ def load_controlled_robot(name: str) -> Robot:
 
 
 class SlowReference:
-    """A reference that is computed again after every period, and extrapolated by its velocity in between.
-
-    Parameters
-    ----------
-    make : the reference by the time, s, since the motion began
-    period_s : between two
-    resting : until the first is made
-    """
+    """A reference that is computed again after every period, and extrapolated by its velocity in between."""
 
     def __init__(self, make: Way, period_s: float, resting: ClarkeReference) -> None:
         self._make, self._period_s = make, period_s
@@ -76,22 +59,7 @@ class SlowReference:
 
 
 class VirtualStack(QuietWatcher):
-    """A robot under its shipped control loop; time passes in :meth:`run` and :meth:`follow` only.
-
-    Parameters
-    ----------
-    robot : as the simulated one is
-    plant : of that robot; None for a mechanism, which has a body of its own
-    believed : as driver and controller know it; None: the same
-    seed : of the sensors' noise
-
-    Attributes
-    ----------
-    plant, actuators : simulated
-    period_s : of the driver's cycle, s
-    loop : of driver and controller
-    faults : that latched, with their times
-    """
+    """A robot under its shipped control loop; time passes in :meth:`run` and :meth:`follow` only."""
 
     def __init__(
         self,
@@ -142,16 +110,7 @@ class VirtualStack(QuietWatcher):
         return np.full(self.robot.tendon_count, np.nan) if reading is None else reading.tension_n
 
     def drive(self, procedure: Procedure[Any]) -> None:
-        """Run a procedure to its end, then switch the torque off; after a homing displacements count from its zero.
-
-        Parameters
-        ----------
-        procedure : not begun
-
-        Raises
-        ------
-        ContinuumRobotError : it failed, and why
-        """
+        """Run a procedure to its end, then switch the torque off; after a homing displacements count from its zero."""
         run = ProcedureRun(procedure, self.loop.safety)
         self.loop.switch_on()
         self._pace.run(0.05)  # the currents of a procedure before fade
@@ -164,16 +123,7 @@ class VirtualStack(QuietWatcher):
             raise ContinuumRobotError(f"the procedure ended early: {run.problem}")
 
     def calibrate_cogging(self, progress: Callable[[str], None]) -> CoggingCalibration:
-        """Measure the motors' cogging as ``calibrate-cogging`` does, and feed it forward from now on.
-
-        Parameters
-        ----------
-        progress : called with a line before every sweep
-
-        Raises
-        ------
-        ContinuumRobotError : a sweep failed, and why
-        """
+        """Measure the motors' cogging as ``calibrate-cogging`` does, and feed it forward from now on."""
         known, self.loop.safety.positions_known = self.loop.safety.positions_known, False
         calibration = CoggingCalibration(self.robot)
         while (sweep := calibration.sweep) is not None:
@@ -201,18 +151,7 @@ class VirtualStack(QuietWatcher):
         self.loop.power_off()
 
     def follow(self, way: Way, duration_s: float, look: Look | None = None) -> None:
-        """Let the controller follow a reference for a while.
-
-        Parameters
-        ----------
-        way : reference by the time since this call, s
-        duration_s : s
-        look : called after every cycle
-
-        Raises
-        ------
-        ContinuumRobotError : a fault latched
-        """
+        """Let the controller follow a reference for a while."""
         self._way, self._way_from_s, self._look = way, self.now_s, look
         self._pace.run(duration_s)
         self._look = None
@@ -232,20 +171,10 @@ class VirtualStack(QuietWatcher):
             self._input.receive(self._way(now_s - self._way_from_s), now_s)
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """Note faults.
-
-        Parameters
-        ----------
-        new_faults : that latched
-        """
+        """Note faults."""
         self.faults += [(self.now_s, name) for name in new_faults]
 
     def on_row(self, row: list[float]) -> None:  # noqa: ARG002
-        """Let the experiment look.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """Let the experiment look."""
         if self._look is not None:
             self._look(self)

@@ -121,13 +121,7 @@ def _named(direction: Array) -> str:
 
 
 def _turned(pair: Array, moved: Array) -> Array:
-    """A pair of modes in the directions in which they move the tip; the tendon that it moves most by length 1.
-
-    Parameters
-    ----------
-    pair : orthonormal, (N, 2)
-    moved : displacement of the tip along x and y by each, (2, 2)
-    """
+    """A pair of modes in the directions in which they move the tip; the tendon that it moves most by length 1."""
     left, _, right = np.linalg.svd(moved)
     turned = pair @ right.T @ left.T  # moved @ right.T @ left.T is symmetric and positive
     return np.asarray(turned / np.linalg.norm(turned, axis=1).max())

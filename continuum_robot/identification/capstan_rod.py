@@ -62,24 +62,13 @@ class CapstanRod:
         self._motion = SimulatedMotion(self._parts, _TOLERANCE)
 
     def take(self, x: Array) -> None:
-        """Give the rod other values.
-
-        Parameters
-        ----------
-        x : the first of the parameters; the others stay
-        """
+        """Give the rod other values."""
         self._x[: len(x)] = x
         self._parts.take(self._x[self._linear])
         self._friction.coefficients[:] = self._x[self._rubbing]
 
     def missing_forces(self, c: Array, rate: Array, acceleration: Array, torque: Array) -> Callable[[], Array]:
-        """A function that says what does not balance in T states with the values taken last, (T, n), N.m^2.
-
-        Parameters
-        ----------
-        c, rate, acceleration : shape (T, n)
-        torque : on the capstans, shape (T, k), N.m
-        """
+        """A function that says what does not balance in T states with the values taken last, (T, n), N.m^2."""
         parts, still = self._parts.forces(c, rate, acceleration), np.zeros(self.size)
 
         def missing() -> Array:
@@ -95,20 +84,7 @@ class CapstanRod:
     def simulate(
         self, start: Array, torque: Array, steps: Sequence[tuple[int, float]], span: range, *, slopes: bool = True
     ) -> tuple[Array, Array]:
-        """Coefficients from sample to sample, (K + 1, n), and their derivative by the parameters, then the start.
-
-        Parameters
-        ----------
-        start : c and c_rate, shape (2n,), 1/m and 1/(m.s)
-        torque : on the capstans from each sample on, shape (T, k), N.m
-        steps : from each sample on, their number and length
-        span : of samples to go on from
-        slopes : False: no derivative, and where the motion runs away, it ends
-
-        Raises
-        ------
-        ConvergenceError : the motion runs away
-        """
+        """Coefficients from sample to sample, (K + 1, n), and their derivative by the parameters, then the start."""
         n, count = self.size, self._x.size
         first = np.zeros((2 * n, count + 2 * n))
         first[:, count:] = np.eye(2 * n)

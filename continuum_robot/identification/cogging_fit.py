@@ -36,17 +36,6 @@ def fit_cogging(
 
     With a table that was compensated during the sweep (``known``) the current contains it, and the robot ran the
     smoother for it: what the tendon's spring and a wrong mass falsified in the first sweep becomes small in the next.
-
-    Parameters
-    ----------
-    samples : of a sweep
-    m_per_turn : tendon that a turn of each motor winds, shape (N,), m
-    mass_kg : of each rotor and gear, seen from the tendon, shape (N,), kg
-    known : table that was fed forward during the sweep; its difference to the new one widens the deviation
-
-    Raises
-    ------
-    ParameterError : too few readings, or a motor that did not make a whole turn
     """
     time_s = samples.time_s
     if len(time_s) < 8 * _WINDOW:

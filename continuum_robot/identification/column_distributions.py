@@ -26,16 +26,7 @@ def distribution_count(robot: Robot) -> int:
 def likeliest_distributions(
     robot: Robot, pulls: Pulls, count: int, *, direction_rad: float, sensitivity_spread: float
 ) -> list[tuple[int, ...]]:
-    """The likeliest distributions of columns over the segments; each as the columns in tendon order.
-
-    Parameters
-    ----------
-    robot : lengths, pitch radii and tendon counts
-    pulls : directions and sensitivities of its columns
-    count : how many, at most
-    direction_rad, sensitivity_spread : standard deviations of a tendon's direction, and of the logarithm of its
-        sensitivity
-    """
+    """The likeliest distributions of columns over the segments; each as the columns in tendon order."""
     ends = np.cumsum([segment.length_m for segment in robot.segments])
     # Small uniform bending of arc length e by q / r_d moves the tip by q / r_d (L - e / 2).
     ideal = [

@@ -93,13 +93,7 @@ class DynamicsFit(FoundValues):
         return names_of(self.keys)
 
     def of_segment(self, index: int, deviations: bool = False) -> tuple[list[float], list[float], dict[str, float]]:
-        """Stiffnesses, friction coefficients, and those of MASSES by name, of one segment.
-
-        Parameters
-        ----------
-        index : of the segment in the robot
-        deviations : their standard deviations instead
-        """
+        """Stiffnesses, friction coefficients, and those of MASSES by name, of one segment."""
         named = zip(self.keys, (self.deviations if deviations else self.values).tolist(), strict=True)
         own = {key: value for key, value in named if key.startswith(f"segments[{index}].")}
         both = [[value for key, value in own.items() if word in key] for word in ("stiffness", "friction")]
@@ -120,16 +114,7 @@ class DynamicsFit(FoundValues):
 
 
 def kinds_in_file(robot: Robot) -> dict[str, Parameter]:
-    """What is looked for, of each segment with capstans: what the paper looks for first.
-
-    Parameters
-    ----------
-    robot : with capstans
-
-    Raises
-    ------
-    ParameterError : no capstans
-    """
+    """What is looked for, of each segment with capstans: what the paper looks for first."""
     if not (segments := driven_segments(robot)):
         raise ParameterError("robot", robot.name, "a robot with capstans")
 
@@ -157,12 +142,7 @@ def kinds_in_file(robot: Robot) -> dict[str, Parameter]:
 
 
 def names_of(keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Names for keys, by the segment where there are several.
-
-    Parameters
-    ----------
-    keys : of :func:`kinds_in_file`
-    """
+    """Names for keys, by the segment where there are several."""
     found = []
     for key in keys:
         name = key.replace("backbone.", "").replace("capstans.inertia", "capstan_inertia").replace("capstans.", "")
@@ -172,16 +152,7 @@ def names_of(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def dynamics_in_file(robot: Robot) -> Array:
-    """What a robot file says of all that may be looked for, in the order and the units of the keys, shape (7 S,).
-
-    Parameters
-    ----------
-    robot : with capstans on S segments
-
-    Raises
-    ------
-    ParameterError : no capstans
-    """
+    """What a robot file says of all that may be looked for, in the order and the units of the keys, shape (7 S,)."""
     parameters = Parameters(kinds_in_file(robot))
     return parameters.values(parameters.expected)
 
@@ -195,22 +166,6 @@ def fit_dynamics(robot: Robot, recording: RecordedMotion, progress: Progress | N
     wherever the robot comes by, and a longer record does not average it out. For the deviations each sensor's error is
     taken as constant in the lower and in the upper half of its range, independent of each other and as large as its
     deviation, or as the residuals where those are larger.
-
-    Parameters
-    ----------
-    robot : with capstans; all but the fitted values is taken as it is
-    recording : of that robot, moving in both planes
-    progress : receives a line for each step
-
-    Returns
-    -------
-    the fit
-
-    Raises
-    ------
-    ParameterError : a robot without capstans, or sensors that do not see the shape
-    RecordingError : a record shorter than two windows, or without motion
-    ConvergenceError : no fit was found
     """
     say = progress or (lambda _: None)
     kinds = kinds_in_file(robot)

@@ -138,14 +138,7 @@ class Fit:
         return inverse_of(self.slopes.T @ self.slopes + np.diag(self.parameters.precision))
 
     def covariance(self, *causes: Vector, variance: float = 0.0, blocks: NDArray[np.intp] | None = None) -> Vector:
-        """Of x, shape (P, P): what was expected errs by its deviations, and the rows by all that is given.
-
-        Parameters
-        ----------
-        causes : errors of all rows, each with a size of its own that is unknown, shape (R,) or (R, E)
-        variance : of errors of each row alone
-        blocks : number of the block of each row, shape (R,): errors as the blocks differ, by leaving out each
-        """
+        """Of x, shape (P, P): what was expected errs by its deviations, and the rows by all that is given."""
         shown = [self.slopes.T @ one.reshape(len(self.rows), -1) for one in causes]
         expected = np.diag(np.sqrt(self.parameters.precision))
         response = self.inverse @ np.hstack([*shown, expected, np.sqrt(variance) * self.slopes.T])
@@ -153,12 +146,7 @@ class Fit:
         return covariance if blocks is None else covariance + jackknife(self.left_out(blocks))
 
     def left_out(self, blocks: NDArray[np.intp]) -> Vector:
-        """What x becomes without each of B blocks, to first order, shape (B, P).
-
-        Parameters
-        ----------
-        blocks : number of the block of each row, shape (R,)
-        """
+        """What x becomes without each of B blocks, to first order, shape (B, P)."""
         slopes, rows = self.slopes, self.rows
         system, found = slopes.T @ slopes + np.diag(self.parameters.precision), []
         pull = self.parameters.precision * (self.x - self.parameters.expected)
@@ -182,17 +170,7 @@ def inverse_of(matrix: Vector) -> Vector:
 
 
 def linear(slopes: Vector, values: Vector) -> tuple[Vector, Vector, float]:
-    """Parameters of least squares of what is linear in them, their covariance by what is left, and its mean square.
-
-    Parameters
-    ----------
-    slopes : of all rows, shape (R, P)
-    values : that they should be, shape (R,)
-
-    Returns
-    -------
-    shapes (P,) and (P, P), NaN where there are no more rows than parameters
-    """
+    """Parameters of least squares of what is linear in them, their covariance by what is left, and its mean square."""
     inverse, spare = inverse_of(slopes.T @ slopes), len(values) - slopes.shape[1]
     x = inverse @ (slopes.T @ values)
     rest = values - slopes @ x
@@ -201,13 +179,7 @@ def linear(slopes: Vector, values: Vector) -> tuple[Vector, Vector, float]:
 
 
 def by_differences(rows: Callable[[Vector], Vector], step: ArrayLike = 1e-6) -> Residuals:
-    """Residuals whose slopes are differences.
-
-    Parameters
-    ----------
-    rows : of x, shape (R,)
-    step : of x, one for all or (P,)
-    """
+    """Residuals whose slopes are differences."""
 
     def residuals(x: Vector) -> tuple[Vector, Vector]:
         here, steps = rows(x), np.broadcast_to(step, x.shape)
@@ -228,22 +200,7 @@ def fit(
     evaluations: int = 200,
     progress: Callable[[Fit], None] = lambda _: None,
 ) -> Fit:
-    """The parameters of least squares.
-
-    Parameters
-    ----------
-    parameters : P, with what is expected of them
-    residuals : of the data; what cannot be simulated with some parameters may raise ConvergenceError, but at the start
-    start : of x; None: what is expected
-    loss : LINEAR or ROBUST
-    tolerance, x_tolerance : relative changes of the cost and of x of which either ends it
-    evaluations : most of them
-    progress : receives each
-
-    Raises
-    ------
-    ConvergenceError : nothing can be simulated at the start
-    """
+    """The parameters of least squares."""
     known = parameters.known
     tie = (np.eye(len(parameters)) / parameters.deviation[:, None])[known]
     none, count = np.zeros(len(parameters), dtype=bool), 1
@@ -296,19 +253,7 @@ def fit(
 
 
 def check_identified(slopes: Vector, names: Sequence[str], idle: Sequence[str], why: tuple[str, str]) -> None:
-    """Refuse data that do not show all parameters, with the names of those that they leave open.
-
-    Parameters
-    ----------
-    slopes : of all rows, shape (R, P)
-    names : P
-    idle : those on which no row depends
-    why : what the data lack, and what to do
-
-    Raises
-    ------
-    IdentifiabilityError : they do not
-    """
+    """Refuse data that do not show all parameters, with the names of those that they leave open."""
     if idle or len(slopes) < len(names):
         raise IdentifiabilityError(tuple(idle or names), *why)
     _, sizes, directions = np.linalg.svd(slopes / np.linalg.norm(slopes, axis=0), full_matrices=False)

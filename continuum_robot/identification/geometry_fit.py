@@ -133,24 +133,7 @@ def identify_geometry(
     data: Path | str | TendonRecording,
     progress: Progress | None = None,
 ) -> GeometryFit:
-    """Find the servo-to-tendon map, the segments' angles, the marker and the base pose from a tendon_pull recording.
-
-    Parameters
-    ----------
-    robot : lengths, pitch radii and tendon counts; its angles are ignored
-    data : recording in which one tendon at a time is pulled; other samples of it are not used
-    progress : called with a line of text now and then
-
-    Returns
-    -------
-    the fit with its uncertainty; :func:`continuum_robot.identification.robot_file.write_fitted_robot` writes it
-
-    Raises
-    ------
-    RecordingError : unreadable, another number of columns than the robot has tendons, or a column never pulled alone
-    ParameterError : tendons that are not equally spaced
-    ConvergenceError : no distribution of columns over segments could be fitted
-    """
+    """Find the servo-to-tendon map, the segments' angles, the marker and the base pose from a tendon_pull recording."""
     say = progress or (lambda _: None)
     recording = data if isinstance(data, TendonRecording) else read_recording(data)
     if len(recording.columns) != robot.tendon_count:

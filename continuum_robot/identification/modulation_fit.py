@@ -49,12 +49,7 @@ class ModulationData:
     rotation: ArrayLike | None = None
 
     def seen(self) -> ModulationData:
-        """The same without the samples that are not finite.
-
-        Raises
-        ------
-        ParameterError : arrays that do not fit together, or none left
-        """
+        """The same without the samples that are not finite."""
         position = np.asarray(self.position_m, dtype=float)
         count = len(position)
         given = {
@@ -75,12 +70,7 @@ class ModulationData:
         return self.where(good)
 
     def where(self, mask: NDArray[np.bool_]) -> ModulationData:
-        """Some of the samples.
-
-        Parameters
-        ----------
-        mask : which, shape (N,)
-        """
+        """Some of the samples."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return ModulationData(
             **{name: None if value is None else np.asarray(value, dtype=float)[mask] for name, value in values.items()}
@@ -144,19 +134,7 @@ class ModulationFit:
 
 
 def fit(segment: ModulatedSegment, data: ModulationData, settings: FitSettings | None = None) -> ModulationFit:
-    """The minimum of wang (78).
-
-    Parameters
-    ----------
-    segment : what bends
-    data : tracked poses
-    settings : which parameters, weights
-
-    Raises
-    ------
-    IdentifiabilityError : data that do not identify a parameter
-    ParameterError : data that do not fit together, or a configuration that the segment cannot have
-    """
+    """The minimum of wang (78)."""
     problem, taken = PoseErrors(segment, data.seen(), settings or FitSettings()), list[Fit]()
 
     def take(one: Fit) -> None:
@@ -171,22 +149,7 @@ def fit(segment: ModulatedSegment, data: ModulationData, settings: FitSettings |
 def fit_table(
     segment: ModulatedSegment, data: ModulationData, settings: FitSettings | None = None
 ) -> tuple[TabledMomentError, dict[float, ModulationFit]]:
-    """k_lambda0 and k_lambdaq for each bending angle of the data, and the table over them: wang, section 6.2.
-
-    Parameters
-    ----------
-    segment : what bends
-    data : tracked poses at two bending angles or more; those equal to 1e-6 rad are one
-    settings : weights
-
-    Returns
-    -------
-    the table, and the fit at each of its angles
-
-    Raises
-    ------
-    IdentifiabilityError, ConvergenceError, ParameterError : as :func:`fit`; a single bending angle
-    """
+    """k_lambda0 and k_lambdaq for each bending angle of the data, and the table over them: wang, section 6.2."""
     seen = data.seen()
     rounded = np.round(np.asarray(seen.theta_rad), 6)
     fits = {}
@@ -242,12 +205,7 @@ class PoseErrors:
         return (error * self._weights).ravel(), slope.reshape(-1, len(self._columns))
 
     def check(self, slopes: Array) -> None:
-        """Refuse data that do not identify all parameters; raises IdentifiabilityError.
-
-        Parameters
-        ----------
-        slopes : at some parameters, (rows, p)
-        """
+        """Refuse data that do not identify all parameters; raises IdentifiabilityError."""
         names, (theta, _, insertion) = self._settings.names, self._state
         # At full depth a moment error turns the end by about its moment over E I / L, over a lever of about L.
         least = _NO_INFLUENCE * self._segment.length_m * self._weights[0] * np.sqrt(len(theta))
@@ -261,12 +219,7 @@ class PoseErrors:
         check_identified(slopes, names, idle, (why, remedy))
 
     def result(self, history: Sequence[Array]) -> ModulationFit:
-        """What came of steps.
-
-        Parameters
-        ----------
-        history : scaled parameters before each step and at the end, (p,) each
-        """
+        """What came of steps."""
         x, (rows, slopes) = history[-1], self(history[-1])
         variance = float(rows @ rows) / max(len(rows) - x.size, 1)
         covariance = inverse_of(slopes.T @ slopes) * variance * np.outer(self.parameters.scale, self.parameters.scale)

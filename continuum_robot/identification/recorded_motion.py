@@ -50,12 +50,7 @@ class RecordedMotion:
     sha256: str = ""
 
     def even(self) -> RecordedMotion:
-        """The same at even times: gaps of lost readings are bridged by straight lines.
-
-        Raises
-        ------
-        ParameterError : too few samples, or gaps at more than a fiftieth of them
-        """
+        """The same at even times: gaps of lost readings are bridged by straight lines."""
         if len(self.time_s) < LEAST_SAMPLES:
             raise ParameterError("samples", len(self.time_s), f"at least {LEAST_SAMPLES}")
         steps = np.diff(self.time_s)
@@ -85,18 +80,7 @@ def columns_of(robot: Robot) -> tuple[str, ...]:
 
 
 def read_recorded_motion(robot: Robot, file: Path | str) -> RecordedMotion:
-    """Read the motion of a robot.
-
-    Parameters
-    ----------
-    robot : whose drives, tendons and strings are counted
-    file : path of a CSV file in the format of this module
-
-    Raises
-    ------
-    RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
-        that is not a finite number, a time that does not increase, or too few rows; names file, line and column
-    """
+    """Read the motion of a robot."""
     table, capstans = read_csv_table(file, columns_of(robot)), len(drives(robot))
     table.check_length(_LEAST_OF_CAPSTANS if capstans else LEAST_SAMPLES)
     table.check_increasing("time_s")
@@ -107,18 +91,7 @@ def read_recorded_motion(robot: Robot, file: Path | str) -> RecordedMotion:
 
 
 def write_recorded_motion(robot: Robot, motion: RecordedMotion, file: Path | str) -> RecordedMotion:
-    """Write a motion in the format of this module, and read it back.
-
-    Parameters
-    ----------
-    robot : whose motion it is
-    motion : of it
-    file : path to write
-
-    Raises
-    ------
-    RecordingError : the file cannot be written, or what was written is no motion of this robot
-    """
+    """Write a motion in the format of this module, and read it back."""
     parts = (motion.time_s, motion.effort, motion.displacement_m, motion.string_extension_m)
     write_csv_table(file, columns_of(robot), np.column_stack([part for part in parts if part is not None]))
     return read_recorded_motion(robot, file)

@@ -64,21 +64,7 @@ class TendonRecording:
 
 
 def read_recording(file: Path | str) -> TendonRecording:
-    """Read a recording.
-
-    Parameters
-    ----------
-    file : path of a CSV file in the format of this module
-
-    Returns
-    -------
-    the recording, in SI units
-
-    Raises
-    ------
-    RecordingError : no such file, not text, a missing, unknown or doubled column, a row of another length, a cell
-        that is not a finite number, or no row at all; names file, line and column
-    """
+    """Read a recording."""
     table = read_csv_table(
         file,
         (TIME_COLUMN, LABEL_COLUMN, *MARKER_COLUMNS),
@@ -110,12 +96,7 @@ def _load_column(servo_column: str) -> str:
 
 
 def write_recording(recording: TendonRecording) -> TendonRecording:
-    """Write a recording with loads to its file, and read it back.
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
+    """Write a recording with loads to its file, and read it back."""
     assert recording.load_n is not None
     loads = map(_load_column, recording.columns)
     head = ",".join([TIME_COLUMN, LABEL_COLUMN, *recording.columns, *MARKER_COLUMNS, *loads])
@@ -134,22 +115,7 @@ def write_recording(recording: TendonRecording) -> TendonRecording:
 
 
 def tendon_displacements(robot: Robot, recording: TendonRecording) -> Array:
-    """Recorded displacements as the robot's tendons: its numbering, pulled in positive.
-
-    Parameters
-    ----------
-    robot : with ``recording``: the column and the sign of each tendon
-    recording : T samples
-
-    Returns
-    -------
-    shape (T, tendons), m
-
-    Raises
-    ------
-    RobotFileError : the robot's file does not say which column is which tendon
-    RecordingError : the recording has no such column
-    """
+    """Recorded displacements as the robot's tendons: its numbering, pulled in positive."""
     mapping = robot.recording
     if mapping is None:
         raise RobotFileError(

@@ -46,17 +46,7 @@ class Repeatability:
 
 
 def repeatability(recording: TendonRecording, predicted_m: ArrayLike) -> Repeatability:
-    """Compare moments whose readings differ by less than 1 mm and that are more than 30 s apart.
-
-    Parameters
-    ----------
-    recording : T samples
-    predicted_m : marker of a model without memory, (T, 3), m
-
-    Returns
-    -------
-    over all such pairs; readings differ by the root of the sum of squares over the tendons
-    """
+    """Compare moments whose readings differ by less than 1 mm and that are more than 30 s apart."""
     seen = recording.seen
     readings, place, when = recording.displacement_m[seen], recording.marker_m[seen], recording.time_s[seen]
     model = np.asarray(predicted_m, dtype=float)[seen]

@@ -47,26 +47,7 @@ class Replay:
 
 
 def replay(robot: Robot, recording: TendonRecording, slack: str = "resolve") -> Replay:
-    """Predict the marker for every sample of a recording, by constant curvature.
-
-    Parameters
-    ----------
-    robot : with ``recording``: columns, signs, marker and base pose, as ``identify-geometry`` or ``identify``
-        finds them
-    recording : T samples
-    slack : ``resolve``: a tendon that is paid out further than its path needs is left out, see
-        :mod:`continuum_robot.identification.taut_tendons`; ``project``: the Clarke transform of all displacements as
-        they stand
-
-    Returns
-    -------
-    displacements and predicted marker
-
-    Raises
-    ------
-    RobotFileError, RecordingError : robot and recording do not fit together
-    ParameterError : unknown ``slack``
-    """
+    """Predict the marker for every sample of a recording, by constant curvature."""
     if slack not in SLACK_TREATMENTS:
         raise ParameterError("slack", slack, f"one of {', '.join(SLACK_TREATMENTS)}")
     displacement = tendon_displacements(robot, recording)
@@ -82,17 +63,7 @@ def replay(robot: Robot, recording: TendonRecording, slack: str = "resolve") -> 
 
 
 def tip_poses(robot: Robot, clarke: ArrayLike) -> Array:
-    """Pose of the robot's tip for constant curvature in each segment.
-
-    Parameters
-    ----------
-    robot : m segments
-    clarke : Clarke coordinates, shape (..., 2m), m
-
-    Returns
-    -------
-    tip in the base frame, shape (..., 4, 4)
-    """
+    """Pose of the robot's tip for constant curvature in each segment."""
     coordinates = np.asarray(clarke, dtype=float)
     coordinates = coordinates.reshape(*coordinates.shape[:-1], len(robot.segments), 2)
     pose = np.eye(4)
@@ -103,29 +74,13 @@ def tip_poses(robot: Robot, clarke: ArrayLike) -> Array:
 
 
 def in_tracker(place: Recording, point: Array) -> Array:
-    """Points of the base frame, shape (T, 3), m, in the tracker's frame, shape (T, 3), m.
-
-    Parameters
-    ----------
-    place : where the base is in it
-    point : shape (T, 3), m
-    """
+    """Points of the base frame, shape (T, 3), m, in the tracker's frame, shape (T, 3), m."""
     turn = so3.exp(np.array(place.base_rotation_in_tracker_rad))
     return np.asarray(point @ turn.T + np.array(place.base_in_tracker_m))
 
 
 def marker_in_tracker(robot: Robot, tip: ArrayLike) -> Array:
-    """Where the tracker sees the marker, for poses of the tip.
-
-    Parameters
-    ----------
-    robot : with ``recording``, else the marker is the tip and the tracker's frame the base frame
-    tip : pose of the tip in the base frame, shape (..., 4, 4)
-
-    Returns
-    -------
-    marker in the tracker's frame, shape (..., 3), m
-    """
+    """Where the tracker sees the marker, for poses of the tip."""
     poses = np.asarray(tip, dtype=float)
     place = robot.recording
     if place is None:
@@ -135,20 +90,7 @@ def marker_in_tracker(robot: Robot, tip: ArrayLike) -> Array:
 
 
 def marker_errors(predicted_m: ArrayLike, measured_m: ArrayLike) -> Array:
-    """Pointwise error vectors, after the mean of all of them is removed.
-
-    Parameters
-    ----------
-    predicted_m, measured_m : shape (T, 3), m; rows with NaN were not seen and are left out
-
-    Returns
-    -------
-    predicted minus measured minus the mean of that, shape (seen, 3), m
-
-    Raises
-    ------
-    ParameterError : no row was seen
-    """
+    """Pointwise error vectors, after the mean of all of them is removed."""
     error = np.asarray(predicted_m, dtype=float) - np.asarray(measured_m, dtype=float)
     error = error[np.isfinite(error).all(axis=1)]
     if not len(error):
@@ -162,44 +104,13 @@ def rmse_m(error: ArrayLike) -> float:
 
 
 def agreement(result: Replay) -> dict[str, float | int]:
-    """How well prediction and motion capture agree; lengths in mm, as in the key.
-
-    Parameters
-    ----------
-    result : of :func:`replay`
-
-    Returns
-    -------
-    the numbers of :func:`marker_agreement`, and ``n_with_slack``: samples in which a tendon was slack
-
-    Raises
-    ------
-    RecordingError : the marker was never seen
-    """
+    """How well prediction and motion capture agree; lengths in mm, as in the key."""
     numbers = marker_agreement(result.recording, result.predicted_marker_m)
     return {**numbers, "n_with_slack": int(result.slack.any(axis=1).sum())}
 
 
 def marker_agreement(recording: TendonRecording, predicted_m: Array) -> dict[str, float | int]:
-    """How well predicted markers and motion capture agree; lengths in mm, as in the key.
-
-    Parameters
-    ----------
-    recording : T samples
-    predicted_m : marker in the tracker's frame, shape (T, 3), m
-
-    Returns
-    -------
-    ``tip_rmse_mm`` : root mean square of the pointwise Euclidean error, mean offset removed; ``tip_median_mm``,
-    ``tip_p95_mm``, ``tip_max_mm`` of the same error; ``tip_rmse_x_mm``, ``tip_rmse_y_mm``, ``tip_rmse_z_mm`` per axis;
-    ``mean_offset_x_mm``, ``mean_offset_y_mm``, ``mean_offset_z_mm``, what was removed; ``tip_spread_mm``: root mean
-    square distance of the measured marker from its mean, the error of a model that predicts nothing; ``n_samples``
-    with a marker, ``n_without_marker``
-
-    Raises
-    ------
-    RecordingError : the marker was never seen
-    """
+    """How well predicted markers and motion capture agree; lengths in mm, as in the key."""
     measured = recording.marker_m
     seen = recording.seen
     if not seen.any():

@@ -37,26 +37,7 @@ Found = tuple[str, dict[str, Any], Provenance | None]
 
 
 def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
-    """Write a robot file with what a fit found; all other keys stay, and what was found is no longer ``assumed``.
-
-    Parameters
-    ----------
-    robot : what was fitted; its file is taken as it stands, or its values where it came from none
-    fit : of this robot: ``identify_geometry`` (angles and the ``recording`` section), ``identify_displaced`` (these,
-        gravity, stiffnesses and ``displaced_tendons``), ``fit_calibration`` (the same and ``hardware.tracker``),
-        ``fit_dynamics`` (stiffnesses and friction) or
-        ``fit_torque_constant`` (that of a motor), ``fit_motion`` (masses, stiffness, damping, friction), or ``tune``
-        (the gains of the controller)
-    out : path of the file to write; replaced in one step, so that a reader never sees half of it
-
-    Returns
-    -------
-    the robot as read back from ``out``
-
-    Raises
-    ------
-    RobotFileError : the robot's own file is gone, the fit is of another robot, or ``out`` cannot be written
-    """
+    """Write a robot file with what a fit found; all other keys stay, and what was found is no longer ``assumed``."""
     path = Path(out).expanduser()
     mapping = own_values(robot, path.parent)
     _straighten(mapping, robot)
@@ -79,11 +60,8 @@ def write_fitted_robot(robot: Robot, fit: Fit, out: Path | str) -> Robot:
 
 
 def _straighten(mapping: dict[str, Any], robot: Robot) -> None:
-    """Write parallel tendons as such, however the file spells their routing: their angle is then the one that is used.
-
-    Parameters
-    ----------
-    mapping : of the robot's file, changed in place
+    """Write parallel tendons as such, however the file spells their routing: their angle is then the one
+    that is used.
     """
     for own, segment in zip(mapping.get("segments", ()), robot.segments, strict=False):
         if segment.tendons.routing.parallel and own["tendons"].pop("routing", None) is not None:

@@ -44,13 +44,7 @@ def usual_damping_nms(segment: Segment) -> float:
 
 
 def value_of(robot: Robot, key: str) -> Any:
-    """What a robot's file says.
-
-    Parameters
-    ----------
-    robot : any
-    key : dotted, or ``segments[i]`` with one of KINDS
-    """
+    """What a robot's file says."""
     if match := _OF_SEGMENT.fullmatch(key):
         segment = robot.segments[int(match[1])]
         return mass_kg(segment) if match[2] == MASS else segment.backbone.bending_stiffness_nm2
@@ -61,13 +55,7 @@ def value_of(robot: Robot, key: str) -> Any:
 
 
 def file_keys(robot: Robot, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same values by keys that the file has.
-
-    Parameters
-    ----------
-    robot : whose file it is
-    values : by key, as of :func:`value_of`
-    """
+    """The same values by keys that the file has."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if match := _OF_SEGMENT.fullmatch(key):
@@ -80,28 +68,14 @@ def file_keys(robot: Robot, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_values(robot: Robot, values: Mapping[str, Any]) -> Robot:
-    """The robot with other values.
-
-    Parameters
-    ----------
-    robot : any
-    values : by key, as of :func:`value_of`
-    """
+    """The robot with other values."""
     for key, value in file_keys(robot, values).items():
         robot = _changed(robot, re.findall(r"\w+", key), value)
     return robot
 
 
 def with_factor(robot: Robot, kind: str, index: int, factor: float) -> Robot:
-    """The robot with a value of one segment times a factor.
-
-    Parameters
-    ----------
-    robot : a rod
-    kind : one of KINDS; damping that is none in the file is taken as :func:`usual_damping_nms`
-    index : of the segment
-    factor : not negative, positive for masses and stiffnesses
-    """
+    """The robot with a value of one segment times a factor."""
     key = segment_key(kind, index)
     usual = usual_damping_nms(robot.segments[index]) if kind == DAMPING else value_of(robot, key)
     return with_values(robot, {key: factor * usual})

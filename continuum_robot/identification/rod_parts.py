@@ -63,22 +63,12 @@ class RodParts:
                     getattr(self.moving[k].arrays, name)[:] = part
 
     def take(self, x: Vector) -> None:
-        """Give the rod other numbers.
-
-        Parameters
-        ----------
-        x : parameters in their units, shape (P,)
-        """
+        """Give the rod other numbers."""
         for name, part in self._parts.items():
             getattr(self.rod.arrays, name)[:] = np.tensordot(np.append(x, 1.0), part, 1)
 
     def forces(self, c: Vector, rate: Vector, acceleration: Vector) -> Vector:
-        """Forces that states ask for, M a + C v + g + K c + D v, by each parameter and the rest, (P + 1, T, n).
-
-        Parameters
-        ----------
-        c, rate, acceleration : of T states, shape (T, n)
-        """
+        """Forces that states ask for, M a + C v + g + K c + D v, by each parameter and the rest, (P + 1, T, n)."""
         found = c @ self.stiffness + rate @ self.damping
         for k, rod in self.moving.items():
             found[k] += [rod.terms(*state).bias for state in zip(c, rate, acceleration, strict=True)]

@@ -86,13 +86,7 @@ def in_order(robot: Robot) -> Robot:
 
 
 def with_forces(robot: Robot, factor: float) -> Robot:
-    """A fitted robot with all its forces times a factor: backbones and tendons as much stiffer, shapes the same.
-
-    Parameters
-    ----------
-    robot : with ``displaced_tendons``, light enough for its weight not to count
-    factor : above 0
-    """
+    """A fitted robot with all its forces times a factor: backbones and tendons as much stiffer, shapes the same."""
     tendons, segments = robot.displaced_tendons, []
     assert tendons is not None
     for one in robot.segments:
@@ -106,20 +100,7 @@ def with_forces(robot: Robot, factor: float) -> Robot:
 def fit_calibration(
     robot: Robot, record: CalibrationRecord, recording: TendonRecording, say: Progress, runner: Tasks = IN_TURN
 ) -> SelfCalibrationFit:
-    """Find everything from a record.
-
-    Parameters
-    ----------
-    robot : as its file states
-    record : of its procedure
-    recording : the rests of it, as written
-    say : called with a line of text now and then
-    runner : shares out the fits without a block
-
-    Raises
-    ------
-    RecordingError, ConvergenceError : as of ``identify_displaced``
-    """
+    """Find everything from a record."""
     # Each rest is a place of its own: those left out are taken from all that was done.
     block = np.arange(len(recording)) % _BLOCKS
     rests = identify_displaced(in_order(robot), recording, say, blocks=block, deviations=_KNOWN, runner=runner)
@@ -162,11 +143,6 @@ def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
     """From a pose to its stamp, and the deviation of it, s.
 
     The error of the model at a place is compared with that the second time, at another speed.
-
-    Parameters
-    ----------
-    fitted : to the rests of this record
-    record : with the slow motion
     """
     place = fitted.recording
     assert place is not None
@@ -195,13 +171,7 @@ def latency(fitted: Robot, record: CalibrationRecord) -> tuple[float, float]:
 
 
 def mounted(fit: SelfCalibrationFit, settings: MountedTracker) -> dict[str, object]:
-    """Values of the tracker's section by what was found of it.
-
-    Parameters
-    ----------
-    fit : to poses of this tracker
-    settings : of the section as it was
-    """
+    """Values of the tracker's section by what was found of it."""
     place = fit.robot.recording
     assert place is not None
     base, marker = np.eye(4), np.eye(4)
@@ -230,18 +200,7 @@ def _tip_turn(fitted: Robot, record: CalibrationRecord) -> Array:
 
 
 def write_record(robot: Robot, record: CalibrationRecord, file: Path) -> TendonRecording:
-    """Write rests and slow motion as a recording with loads, and return the rests, which are fitted.
-
-    Parameters
-    ----------
-    robot : whose record it is
-    record : of it
-    file : CSV to write
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
+    """Write rests and slow motion as a recording with loads, and return the rests, which are fitted."""
     at = [np.interp(record.pose_time_s, record.slow_time_s, axis) for axis in record.slow_displacement_m.T]
     load_n = record.load_n if record.measured else np.full_like(record.load_n, np.nan)
     whole = TendonRecording(

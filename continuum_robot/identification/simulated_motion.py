@@ -71,13 +71,7 @@ class SimulatedMotion:
         self._parted = {k: rod.prepared() for k, rod in parts.moving.items() if k < len(parts.in_file)}
 
     def begin(self, c: Vector, rate: Vector, c_by: Vector, rate_by: Vector) -> State:
-        """The state of coefficients and rates, with derivatives.
-
-        Parameters
-        ----------
-        c, rate : shape (n,)
-        c_by, rate_by : shape (n, S)
-        """
+        """The state of coefficients and rates, with derivatives."""
         at = self.terms(c, rate)
         by = at.momentum_by_c @ c_by + at.mass @ rate_by
         for k, terms in self._parted.items():
@@ -92,19 +86,8 @@ class SimulatedMotion:
         forces: Callable[[Vector, Vector, Terms], Forces],
         slopes: bool = True,
     ) -> tuple[State, Vector, Vector, Vector]:
-        """One step: the state after it, and of its middle the coefficients, the rates and their derivatives (n, 2 S).
-
-        Parameters
-        ----------
-        state : before it
-        rate : about where to begin, shape (n,)
-        step_s : its length, s
-        forces : of coefficients, rates, and what the kernel says of them
-        slopes : whether derivatives are wanted
-
-        Raises
-        ------
-        ConvergenceError : the motion runs away, or Newton's method does not converge
+        """One step: the state after it, and of its middle the coefficients, the rates and their derivatives
+        (n, 2 S).
         """
         g, arrays = step_s / 2, self._parts.rod.arrays
         c0, p0 = state.c, state.momentum

@@ -49,18 +49,7 @@ class SmoothedRecord:
 
     @classmethod
     def of(cls, robot: Robot, recording: RecordedMotion, least_s: float) -> SmoothedRecord:
-        """The record of a recording.
-
-        Parameters
-        ----------
-        robot : that was recorded
-        least_s : duration that the recording has to have, s
-
-        Raises
-        ------
-        ParameterError : sensors that do not see the shape
-        RecordingError : too short, or without motion
-        """
+        """The record of a recording."""
         matrix = np.vstack([tendon_matrix(robot), string_matrix(robot)])
         sigma = np.repeat([TENDON_SIGMA_M, STRING_SIGMA_M], [robot.tendon_count, len(robot.strings)])
         weighted = matrix / sigma[:, None]

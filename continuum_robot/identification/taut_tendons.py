@@ -70,20 +70,7 @@ class TautTendons:
         self._root = np.vstack([bent, np.sqrt(_TENDON_COMPLIANCE) * np.eye(len(D))])
 
     def shape(self, displacement: ArrayLike) -> TautShape:
-        """Shapes of least bending that the tendons allow.
-
-        Parameters
-        ----------
-        displacement : pulled in positive, shape (T, N), m; finite
-
-        Returns
-        -------
-        Clarke coordinates, path displacements and which tendons are slack
-
-        Raises
-        ------
-        ParameterError : wrong shape or values that are not finite
-        """
+        """Shapes of least bending that the tendons allow."""
         given = np.atleast_2d(np.asarray(displacement, dtype=float))
         if given.shape[1] != self.manifold.tendon_count or not np.isfinite(given).all():
             raise ParameterError(

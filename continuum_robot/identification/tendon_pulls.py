@@ -48,17 +48,7 @@ class Pulls:
 
 
 def find_pulls(recording: TendonRecording, deflected_fraction: float) -> Pulls:
-    """Find the pulls of a recording.
-
-    Parameters
-    ----------
-    recording : in which every column is pulled alone once at least
-    deflected_fraction : samples whose deflection is at least this fraction of the largest in the same pull are used
-
-    Raises
-    ------
-    RecordingError : a column that is never pulled alone or does not move the marker, labels that name another one
-    """
+    """Find the pulls of a recording."""
     use = recording.seen.copy()
     named = [PULL_LABEL.search(label) for label in recording.labels]
     if any(named):
@@ -129,14 +119,7 @@ def _agree_with_labels(
 
 
 def labels_agree(robot: Robot, recording: TendonRecording, columns: tuple[str, ...]) -> bool | None:
-    """Whether the numbers that labels give the tendons run in the same order, None without such labels.
-
-    Parameters
-    ----------
-    robot : whose tendons they are
-    recording : with labels ``tendon<number>_id<servo>_pull``
-    columns : in tendon order; whichever tendon of a segment is its first
-    """
+    """Whether the numbers that labels give the tendons run in the same order, None without such labels."""
     matches = (PULL_LABEL.search(label) for label in recording.labels)
     number = {f"servo_{match.group(2)}_mm": int(match.group(1)) for match in matches if match}
     if not set(columns) <= set(number):

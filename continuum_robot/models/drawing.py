@@ -65,9 +65,4 @@ class Drawing(Protocol):
         """Coefficients, shape (size,), of the unloaded robot at Clarke coordinates, shape (coordinates,), m."""
 
     def pose(self, coefficients: Array, arc_length_m: float) -> Array:
-        """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip.
-
-        Parameters
-        ----------
-        coefficients : of the shape, shape (size,)
-        """
+        """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip."""

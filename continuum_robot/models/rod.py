@@ -184,16 +184,7 @@ class RodRobotModel:
 
 
 def natural_frequencies_hz(robot: Robot) -> Vector:
-    """Undamped natural frequencies about the equilibrium without tension.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Returns
-    -------
-    frequencies in increasing order, shape (coefficients,), Hz; NaN where the equilibrium is not stable in a mode
-    """
+    """Undamped natural frequencies about the equilibrium without tension."""
     rod = Rod(robot)
     try:
         state = rod.equilibrium(settle=False)

@@ -31,35 +31,13 @@ _GREY, _DARK = (0.75, 0.75, 0.78, 0.4), (0.35, 0.35, 0.4, 1.0)
 
 
 def tendon_ends(model: RobotModel, drawing: Drawing) -> dict[str, Array]:
-    """Where each tendon enters the base.
-
-    Parameters
-    ----------
-    model : of any robot
-    drawing : of it
-
-    Returns
-    -------
-    for the name of each tendon, in order, shape (3,), m, base frame
-    """
+    """Where each tendon enters the base."""
     paths = drawing.geometry(np.zeros(drawing.size)).tendons
     return {name: path[0] for name, path in zip(model.robot.tendon_names, paths, strict=True)}
 
 
 def robot_description(model: RobotModel, tendons: Mapping[str, Array], prefix: str = "") -> str:
-    """The URDF.
-
-    Parameters
-    ----------
-    model : of any robot
-    tendons : where they enter the base, as of :func:`tendon_ends`
-    prefix : in front of the name of every link and tendon, as in front of every tf frame
-
-    Returns
-    -------
-    XML text; its links are ``base`` and ``tip``, of rolling joints ``link_2`` and so on, and the driven end of each
-    tendon, all frames on tf
-    """
+    """The URDF."""
     root = ElementTree.Element("robot", name=model.robot.name)
     for name, color in (("grey", _GREY), ("dark", _DARK)):
         material = ElementTree.SubElement(root, "material", name=name)

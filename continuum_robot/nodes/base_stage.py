@@ -63,13 +63,7 @@ class BaseStageNode(SensorNode[TendonReading]):
         self.diagnostics.add_task("stage", self._diagnose)
 
     def configure(self) -> None:
-        """Open the motors and begin to read them.
-
-        Raises
-        ------
-        ParameterError : a robot without a stage or its motors
-        DeviceError : a motor does not answer
-        """
+        """Open the motors and begin to read them."""
         robot = self.load_robot()
         # Kept when it is cleaned up: a simulated stage stands where it stood.
         device = self.device = self.device or backends.base_stage(robot, simulated=self.simulated)

@@ -67,10 +67,6 @@ class ClarkeControllerNode(ManagedNode):
 
     What is answered, and when the controller restarts, is decided by :class:`ControllerCycle`. A state that is old or
     not finite gets no answer, so the driver's command timeout acts where no other state follows.
-
-    Parameters
-    ----------
-    slot : where the driver of this process takes its controller from; None: over topics
     """
 
     follows_payload = True
@@ -148,12 +144,7 @@ class ClarkeControllerNode(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Make the controller of the robot's file, with the parameters' values over it.
-
-        Raises
-        ------
-        ParameterError : a robot file without control settings
-        """
+        """Make the controller of the robot's file, with the parameters' values over it."""
         robot = self.load_robot()
         if robot.control is None:
             raise ParameterError("robot", robot.name, "a robot file with a control section")
@@ -549,12 +540,7 @@ class ClarkeControllerNode(ManagedNode):
             status.add(key, value)
 
     def check(self) -> None:
-        """Refuse a robot file without control settings.
-
-        Raises
-        ------
-        ParameterError : it has none
-        """
+        """Refuse a robot file without control settings."""
         if self.load_robot().control is None:
             raise ParameterError("robot", self.parameters.get("robot"), "a robot file with a control section")
 

@@ -50,10 +50,6 @@ class ComposedStack:
 
     Use as a context manager, or call :meth:`start` and :meth:`shutdown`. rclpy gets a context of its own, so several
     stacks can live side by side.
-
-    Parameters
-    ----------
-    options : what to compose
     """
 
     def __init__(self, options: StackOptions | None = None) -> None:
@@ -64,14 +60,7 @@ class ComposedStack:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Make all nodes and spin them; with ``autostart`` the supervisor begins to bring them up.
-
-        Raises
-        ------
-        RobotFileError : a robot file that cannot be used
-        ParameterError : parameters that cannot be used
-        DeviceError : DDS cannot be joined
-        """
+        """Make all nodes and spin them; with ``autostart`` the supervisor begins to bring them up."""
         options = self.options
         load_robot(options.robot)
         initialize(list(options.arguments), self.context)
@@ -88,12 +77,7 @@ class ComposedStack:
         self._spinner.run(self.supervisor.trigger_activate)
 
     def wait_until_up(self, timeout_s: float = 60.0) -> StackStatus:
-        """Wait until all nodes are active.
-
-        Raises
-        ------
-        DeviceError : a node did not come up, with its reason, or not in time
-        """
+        """Wait until all nodes are active."""
         supervisor = self.supervisor
         wait_for(lambda: supervisor.stack_state in _RUNNING_STATES, timeout_s)
         if supervisor.stack_state != "up":
@@ -123,12 +107,7 @@ class ComposedStack:
 
     @property
     def supervisor(self) -> Supervisor:
-        """The supervisor node.
-
-        Raises
-        ------
-        DeviceError : the stack was not started
-        """
+        """The supervisor node."""
         node = self.nodes.get("supervisor")
         if not isinstance(node, Supervisor):
             raise DeviceError("stack", "is not started", "Call start() first")
@@ -136,12 +115,7 @@ class ComposedStack:
 
     @property
     def driver(self) -> TendonDriver:
-        """The driver node.
-
-        Raises
-        ------
-        DeviceError : the stack was not started
-        """
+        """The driver node."""
         node = self.nodes.get("tendon_driver")
         if not isinstance(node, TendonDriver):
             raise DeviceError("stack", "is not started", "Call start() first")
@@ -149,12 +123,7 @@ class ComposedStack:
 
     @property
     def plant(self) -> Plant:
-        """The simulated rod.
-
-        Raises
-        ------
-        DeviceError : the stack is not up, on hardware, or a robot without a plant
-        """
+        """The simulated rod."""
         node = self.nodes.get("simulator")
         if not isinstance(node, SimulatorNode):
             raise DeviceError("stack", "has no plant", "Start it, with simulated hardware")
@@ -208,12 +177,7 @@ class ComposedStack:
         return {}
 
     def note(self, numbers: Mapping[str, Any]) -> None:
-        """Store numbers of the running stack with its recording, where there is one.
-
-        Parameters
-        ----------
-        numbers : by name
-        """
+        """Store numbers of the running stack with its recording, where there is one."""
         recorder = self.nodes.get("recorder")
         if isinstance(recorder, Recorder):
             recorder.add_metadata({STATISTICS: json.dumps(dict(numbers))})
@@ -223,12 +187,7 @@ class ComposedStack:
         self.driver.reset_statistics()
 
     def run(self, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-        """Run ``function`` in the executor's thread, where the nodes live, and give its result.
-
-        Raises
-        ------
-        DeviceError : the stack was not started
-        """
+        """Run ``function`` in the executor's thread, where the nodes live, and give its result."""
         if self._spinner is None:
             raise DeviceError("stack", "is not started", "Call start() first")
         return self._spinner.run(function, timeout_s)
@@ -294,12 +253,7 @@ class _CommandLine(Node):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed.
-
-    Parameters
-    ----------
-    arguments : of the command line; None: those of the process
-    """
+    """Run the composed stack until SIGINT or SIGTERM; 0 after a requested stop, 1 when something failed."""
     try:
         given = sys.argv if arguments is None else list(arguments)
         # The nodes read the same command line: parameter files, log level, remappings.

@@ -66,10 +66,6 @@ class ContactMonitorNode(ManagedNode):
     for longer than ``input_timeout_s``, or the shape estimator names a broken sensor, the node is invalid, reports why,
     and stays so until ``reset``. After a shorter gap in the shapes' stamps the observers restart and the state is
     "settling" until they know the motion. It is silent while the tendons are not driven.
-
-    Attributes
-    ----------
-    shapes_taken : shapes that were dealt with since the node was made, whether they could be used or not
     """
 
     follows_payload = True
@@ -223,12 +219,7 @@ class ContactMonitorNode(ManagedNode):
             self._robot = monitor.robot
 
     def activate(self) -> None:
-        """Look for contacts from the next shape on.
-
-        Raises
-        ------
-        ParameterError : the node is not configured
-        """
+        """Look for contacts from the next shape on."""
         monitor = self._monitor
         if monitor is None:
             raise ParameterError("state", self.state, "a configured node")

@@ -105,12 +105,7 @@ class PredictiveTipNode(ManagedNode):
         self.diagnostics.add_task("plan", self._diagnose)
 
     def configure(self) -> None:
-        """Read the obstacles and compile the robot's model.
-
-        Raises
-        ------
-        ParameterError : a robot whose gravity turns with its stage
-        """
+        """Read the obstacles and compile the robot's model."""
         robot, file = self.load_robot(), str(self.parameters.get("world"))
         if robot.gravity_turns:
             expected = "gravity along the stage's axis: plans know one direction of it. Use the controller tip"

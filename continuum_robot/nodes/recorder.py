@@ -142,12 +142,7 @@ class Recorder(ManagedNode):
         self._snapshot.look()
 
     def add_metadata(self, values: Mapping[str, str]) -> None:
-        """Store further metadata with the recording under way, text by key; without one, nothing happens.
-
-        Parameters
-        ----------
-        values : text by key
-        """
+        """Store further metadata with the recording under way, text by key; without one, nothing happens."""
         if self._recorder is not None:
             self._recorder.add_metadata(values)
 
@@ -165,12 +160,7 @@ class Recorder(ManagedNode):
         self._folder = folder
 
     def activate(self) -> None:
-        """Open the recording and subscribe. A recording that cannot be opened is logged, and is no failure.
-
-        Raises
-        ------
-        ParameterError : no folder to write to
-        """
+        """Open the recording and subscribe. A recording that cannot be opened is logged, and is no failure."""
         if self._folder is None or self._folder.exists():
             self._choose_folder()
         folder = self._folder

@@ -336,17 +336,7 @@ class ReferenceSource(ManagedNode):
     # What the action follow_joint_trajectory plays
 
     def begin_trajectory(self, make: Callable[[Robot, Vector], Trajectory]) -> Trajectory:
-        """Play a trajectory that begins where the reference is.
-
-        Parameters
-        ----------
-        make : of the robot and the reference's coordinates, (2m,), m
-
-        Raises
-        ------
-        DeviceError : no motion can be started now
-        ContinuumRobotError : there is no such trajectory
-        """
+        """Play a trajectory that begins where the reference is."""
         here, robot = self._here(), self._robot
         obstacle = self._refuse_start() or ("there is no reference yet" if here is None else "")
         if obstacle or here is None or robot is None:
@@ -357,12 +347,7 @@ class ReferenceSource(ManagedNode):
         return trajectory
 
     def trajectory_state(self, trajectory: Reference) -> tuple[float, ClarkeReference, Vector | None] | None:
-        """Time since the start (s), reference and measured coordinates (m) of a trajectory; None: it ended before.
-
-        Parameters
-        ----------
-        trajectory : that was begun
-        """
+        """Time since the start (s), reference and measured coordinates (m) of a trajectory; None: it ended before."""
         ended = self._to_tip or self._trajectory is not trajectory or not self._writer.ours
         if ended or not self._active or self._motion.stopped:
             return None

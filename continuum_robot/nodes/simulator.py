@@ -49,14 +49,7 @@ _NO_LOAD = ContactLoad("", math.nan, False, np.zeros(6), np.zeros(3), 0.0)
 
 
 class TrueShape:
-    """Publishes the shape of the plant, a hundred times a second of its time.
-
-    Parameters
-    ----------
-    plant : that moves
-    base_frame : frame_id of the messages
-    publisher : of them
-    """
+    """Publishes the shape of the plant, a hundred times a second of its time."""
 
     def __init__(self, plant: Plant, base_frame: str, publisher: Any) -> None:
         self._plant, self._publisher = plant, publisher
@@ -83,12 +76,6 @@ class TrueShape:
 class TrueContacts:
     """Publishes what the plant knows, a hundred times a second of its time; of several contacts that of the greatest
     force.
-
-    Parameters
-    ----------
-    plant : with contacts
-    base_frame : frame_id of the messages
-    publisher : of them
     """
 
     def __init__(self, plant: Plant, base_frame: str, publisher: Any) -> None:
@@ -106,23 +93,12 @@ class TrueContacts:
         plant.contacts_from_s = math.inf
 
     def start(self, since_s: float) -> None:
-        """The schedule begins.
-
-        Parameters
-        ----------
-        since_s : how long ago, s; negative: that much later
-        """
+        """The schedule begins."""
         # To a microsecond: the last digits of a difference of times depend on when it is taken.
         self._plant.contacts_from_s = round(self._plant.time_s - since_s, 6)
 
     def publish(self, now_ns: int, stamp_ns: int) -> None:
-        """Publish the contacts of now, where it is time for it.
-
-        Parameters
-        ----------
-        now_ns : time of the simulated robot, ns
-        stamp_ns : the same instant on the clock of ROS, ns
-        """
+        """Publish the contacts of now, where it is time for it."""
         if now_ns < self._due_ns:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
@@ -149,17 +125,7 @@ _HARDWARE = "true: the node simulates the robot that others would find on its wi
 
 
 class SimulatorNode(ManagedNode):
-    """Configured, the robot lives and its devices have power; drivers connect and leave as they like.
-
-    Parameters
-    ----------
-    own_process : no other node is in this process, so the robot may go before everything but a driver's loop
-
-    Attributes
-    ----------
-    simulator : plant and devices, None while not configured
-    loop : steps them in real time, None while not configured or in lock-step
-    """
+    """Configured, the robot lives and its devices have power; drivers connect and leave as they like."""
 
     follows_payload = True
 
@@ -218,13 +184,7 @@ class SimulatorNode(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Make the robot, which may take a while the first time on a machine, and let drivers connect.
-
-        Raises
-        ------
-        DeviceError : another process simulates this robot
-        ParameterError : not on hardware; contacts or truth of a robot without a plant
-        """
+        """Make the robot, which may take a while the first time on a machine, and let drivers connect."""
         get = self.parameters.get
         if not self.simulated:
             raise ParameterError("use_fake_hardware", False, _HARDWARE)
@@ -307,12 +267,7 @@ class SimulatorNode(ManagedNode):
 
     @property
     def plant(self) -> Plant:
-        """The simulated rod.
-
-        Raises
-        ------
-        DeviceError : not configured, or a robot without a plant
-        """
+        """The simulated rod."""
         return self._configured().plant
 
     # In the thread that moves the robot

@@ -72,10 +72,6 @@ class Supervisor(ManagedNode):
 
     Everything is asynchronous: no callback blocks, every wait ends. It works with nodes of the same process and of
     others, and beside ``ros2 lifecycle``.
-
-    Raises
-    ------
-    ParameterError : a node is named twice
     """
 
     managed = False
@@ -420,12 +416,7 @@ class Supervisor(ManagedNode):
             await self._waiting.sleep(TICK_S)
 
     async def _down(self, *, cleanup: bool) -> None:
-        """Deactivate all in reverse, the driver first; failures are noted and do not stop the rest.
-
-        Raises
-        ------
-        DeviceError : a node that moves the robot does not answer and is not gone either
-        """
+        """Deactivate all in reverse, the driver first; failures are noted and do not stop the rest."""
         reverse = list(reversed(self._nodes.values()))
         # A watcher would take the silence of the others for a fault, and the driver that of its controller, where a
         # busy machine is late with the next transition.

@@ -60,16 +60,6 @@ class TendonDriver(ManagedNode):
 
     Configured, it reads and publishes with the power off; active, it holds the measured tensions, or the place of
     servos, until the first command arrives. Faults latch; ``reset_estop`` clears them where the inputs are neutral.
-
-    Parameters
-    ----------
-    slot : where a controller in the same process goes into the cycle; None: commands come on ``tendon_commands``
-    own_process : no node but those of the cycle is in this process, so its loop may go before everything else
-
-    Attributes
-    ----------
-    loop : what runs while the driver is configured, None while not
-    form : of the cycle
     """
 
     # Its ramp needs the others; no program stays active that was asked to end.
@@ -143,13 +133,7 @@ class TendonDriver(ManagedNode):
     # Lifecycle
 
     def configure(self) -> None:
-        """Open the actuators, start the loop with the power off.
-
-        Raises
-        ------
-        DeviceError : a device does not open, another driver publishes in this DDS domain, or the loop from before hangs
-        ParameterError : a robot file without limits or actuators
-        """
+        """Open the actuators, start the loop with the power off."""
         robot = self.load_robot()
         if robot.limits is None or robot.actuators is None:
             raise ParameterError("robot", robot.name, "a robot file with limits and actuators")
@@ -301,12 +285,7 @@ class TendonDriver(ManagedNode):
         super().destroy_node()
 
     def on_defect(self, error: BaseException) -> None:
-        """A callback failed: what it leaves undone is unknown, so the tendons are made safe.
-
-        Parameters
-        ----------
-        error : what was raised
-        """
+        """A callback failed: what it leaves undone is unknown, so the tendons are made safe."""
         super().on_defect(error)
         if "internal_error" not in self.faults:
             self._faults.estop("internal_error")
@@ -314,12 +293,7 @@ class TendonDriver(ManagedNode):
     # What happens in the loop: see LoopWatcher
 
     def on_row(self, row: list[float]) -> None:
-        """Publish what a cycle did.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """Publish what a cycle did."""
         if self._lockstep is not None and not self._lockstep.turning:
             return  # nobody has a turn to hear it
         self._states.publish(row)
@@ -327,21 +301,11 @@ class TendonDriver(ManagedNode):
             self._slot.on_row(row)
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """The safety logic changed its state or its faults.
-
-        Parameters
-        ----------
-        new_faults : that latched
-        """
+        """The safety logic changed its state or its faults."""
         self._faults.on_change(new_faults)
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """The devices could not be read or written.
-
-        Parameters
-        ----------
-        error : why
-        """
+        """The devices could not be read or written."""
         self._faults.on_bus_error(error)
 
     def on_hang(self) -> None:
@@ -353,12 +317,7 @@ class TendonDriver(ManagedNode):
                 loop.call(loop.power_off)
 
     def on_failure(self, error: BaseException) -> None:
-        """The loop ended by a defect; the torque is off.
-
-        Parameters
-        ----------
-        error : the defect
-        """
+        """The loop ended by a defect; the torque is off."""
         self._faults.on_failure(error)
 
     # What the tools read

@@ -87,13 +87,7 @@ class TipTracker(SimulatedSensorNode[TrackedPose]):
         self.diagnostics.add_task("tracker", self._diagnose)
 
     def configure(self) -> None:
-        """Look at the simulated robot, or open the tracker of the robot's file.
-
-        Raises
-        ------
-        ParameterError : no tracker in the file, on hardware
-        DeviceError : the tracker does not answer
-        """
+        """Look at the simulated robot, or open the tracker of the robot's file."""
         robot = self.load_robot()
         self._places_only = bool(robot.traits.tip_nodes)
         settings: Any = None if robot.hardware is None else robot.hardware.tracker

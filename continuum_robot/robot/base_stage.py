@@ -120,27 +120,14 @@ class BaseStage:
         return se3.transform(so3.exp(np.array(self.base_rad)), np.array(self.base_m))
 
     def pose(self, position: ArrayLike) -> Vector:
-        """Pose of the robot's base in the stage's frame, (4, 4).
-
-        Parameters
-        ----------
-        position : coordinates of the stage, (2,), m and rad
-
-        Raises
-        ------
-        ParameterError : not two finite numbers
-        """
+        """Pose of the robot's base in the stage's frame, (4, 4)."""
         insertion, rotation = self.checked(position)
         carriage = se3.transform(so3.exp(np.array([0.0, 0.0, rotation])), np.array([0.0, 0.0, insertion]))
         return np.asarray(carriage @ self.base_on_carriage)
 
     def jacobian(self, position: ArrayLike, in_base: ArrayLike) -> Vector:
-        """Derivative of places of the robot in the stage's frame by the coordinates, (..., 3, 2); zero without an axis.
-
-        Parameters
-        ----------
-        position : coordinates of the stage, (2,), m and rad
-        in_base : places in the base frame, (..., 3), m
+        """Derivative of places of the robot in the stage's frame by the coordinates, (..., 3, 2); zero
+        without an axis.
         """
         places = se3.apply(self.pose(position), in_base)
         slope = np.zeros((*places.shape, 2))
@@ -148,13 +135,7 @@ class BaseStage:
         return slope * self.has
 
     def gravity(self, position: ArrayLike, at_zero_m_per_s2: ArrayLike) -> Vector:
-        """Gravity in the base frame, (3,), m/s^2.
-
-        Parameters
-        ----------
-        position : coordinates of the stage, (2,), m and rad
-        at_zero_m_per_s2 : gravity in the base frame where the stage is at 0, (3,), m/s^2
-        """
+        """Gravity in the base frame, (3,), m/s^2."""
         turn, still = self.pose(position)[:3, :3], self.base_on_carriage[:3, :3]
         return np.asarray(turn.T @ still @ np.asarray(at_zero_m_per_s2, dtype=float))
 

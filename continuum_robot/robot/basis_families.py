@@ -26,13 +26,7 @@ class BasisFamily(Protocol):
     """
 
     def values(self, ratio: float, order: int) -> Sequence[float]:
-        """The order + 1 functions at one place.
-
-        Parameters
-        ----------
-        ratio : s / l in [0, 1]; at a break, the value behind it
-        order : highest order
-        """
+        """The order + 1 functions at one place."""
         ...
 
     def breaks(self, order: int) -> Sequence[float]:
@@ -143,17 +137,7 @@ _registered: dict[str, Callable[[], BasisFamily]] = {}
 
 
 def register(name: str, family: Callable[[], BasisFamily]) -> None:
-    """Give a family a name in this program; a package gives it by an entry point.
-
-    Parameters
-    ----------
-    name : as in a robot file
-    family : class, or whatever makes a family
-
-    Raises
-    ------
-    ParameterError : the name is taken
-    """
+    """Give a family a name in this program; a package gives it by an entry point."""
     if name in SHIPPED or _registered.get(name, family) is not family:
         raise ParameterError("name", name, "a name that no other basis family has")
     _registered[name] = family
@@ -162,12 +146,7 @@ def register(name: str, family: Callable[[], BasisFamily]) -> None:
 
 @lru_cache(maxsize=32)
 def basis_family(name: str) -> BasisFamily:
-    """The family of a name.
-
-    Raises
-    ------
-    ParameterError : there is none, or it lacks a method
-    """
+    """The family of a name."""
     own = SHIPPED.get(name) or _registered.get(name)
     family = made(BASIS_FAMILIES, name, "kind", known=(*SHIPPED, *_registered)) if own is None else own()
     if not isinstance(family, BasisFamily):

@@ -14,30 +14,12 @@ Array = NDArray[np.float64]
 
 
 def tendon_manifold(robot: Robot) -> ClarkeManifold:
-    """What one tendon's displacement shows about the others': the Clarke manifold, or nothing where there is none.
-
-    Parameters
-    ----------
-    robot : any robot
-    """
+    """What one tendon's displacement shows about the others': the Clarke manifold, or nothing where there is none."""
     return UnrelatedTendons(robot.tendon_count) if robot.traits.without_clarke else clarke_manifold(robot)
 
 
 def clarke_manifold(robot: Robot) -> ClarkeManifold:
-    """The Clarke manifold of a robot's tendons; that of a mechanism with two tendons has one coordinate.
-
-    Parameters
-    ----------
-    robot : with m segments and N tendons
-
-    Returns
-    -------
-    maps between N displacements or tensions and 2m Clarke coordinates
-
-    Raises
-    ------
-    ParameterError : tendons that are not parallel to the backbone
-    """
+    """The Clarke manifold of a robot's tendons; that of a mechanism with two tendons has one coordinate."""
     reason = robot.traits.without_clarke
     if reason:
         raise ParameterError(
@@ -49,16 +31,7 @@ def clarke_manifold(robot: Robot) -> ClarkeManifold:
 
 
 def coordinate_scale_m(robot: Robot) -> Array:
-    """What of each Clarke coordinate bends a segment by about a radian; of a mechanism a fraction of its range.
-
-    Parameters
-    ----------
-    robot : any
-
-    Returns
-    -------
-    shape (2m,), m
-    """
+    """What of each Clarke coordinate bends a segment by about a radian; of a mechanism a fraction of its range."""
     if robot.segments:
         scale_m = max(segment.tendons.pitch_radius_m for segment in robot.segments)
     else:
@@ -69,11 +42,8 @@ def coordinate_scale_m(robot: Robot) -> Array:
 
 
 def coordinate_limits_m(robot: Robot) -> Array:
-    """The smallest largest displacement of the tendons that each coordinate moves, (2m,), m; infinite without limits.
-
-    Parameters
-    ----------
-    robot : any
+    """The smallest largest displacement of the tendons that each coordinate moves, (2m,), m; infinite
+    without limits.
     """
     if robot.limits is None:
         return np.full(robot.coordinate_count, np.inf)

@@ -91,12 +91,7 @@ class Coupling:
         return turned_m + self._growth_per_m * turned_m**2
 
     def turned(self, wound_m: Vector) -> Vector:
-        """By how much the motors have turned, (M,), m: the inverse of :meth:`wound`.
-
-        Raises
-        ------
-        ParameterError : a spool would be let out to its axis
-        """
+        """By how much the motors have turned, (M,), m: the inverse of :meth:`wound`."""
         square = 1 + 4 * self._growth_per_m * wound_m
         if not (square > 0).all():
             raise ParameterError("displacement_m", wound_m, "what the spools hold: transmission.layer_m")
@@ -124,16 +119,7 @@ class Coupling:
         return _product(self.matrix, wound_m)
 
     def motors(self, displacement_m: Vector) -> Vector:
-        """What the motors wind for displacements of the tendons, (M,), m.
-
-        Parameters
-        ----------
-        displacement_m : (N,), m
-
-        Raises
-        ------
-        ParameterError : displacements that no motion of the motors makes
-        """
+        """What the motors wind for displacements of the tendons, (M,), m."""
         missed = self.missed @ (displacement_m - self.offset_m)
         worst = int(np.argmax(np.abs(missed)))
         if not abs(missed[worst]) <= self.tolerance_m:
@@ -149,15 +135,6 @@ class Coupling:
         """As :meth:`motors`, with NaN for motors of which any tendon is to be let go.
 
         The others keep to what the other tendons ask of them, whatever happens to tendons that they share.
-
-        Parameters
-        ----------
-        displacement_m : (N,), m; NaN: let go
-        here_m : where the tendons are, (N,), m
-
-        Raises
-        ------
-        ParameterError : no tendon is let go, and no motion of the motors makes the displacements
         """
         off = np.isnan(displacement_m)
         if not off.any():
@@ -195,12 +172,7 @@ class Coupling:
 
 
 def coupling_of(robot: Robot) -> Coupling | None:
-    """The transmission of a robot; None where each motor pulls the tendon of its number.
-
-    Parameters
-    ----------
-    robot : any
-    """
+    """The transmission of a robot; None where each motor pulls the tendon of its number."""
     return None if robot.transmission is None else Coupling(robot)
 
 

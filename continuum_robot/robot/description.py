@@ -371,12 +371,7 @@ class Robot:
             yield "actuators.brake_holds_n", actuators.brake_holds_n, limits.maximum_n, math.inf, expected
 
     def check_hardware(self) -> None:
-        """Refuse a hardware section that does not fit the robot. Robots made from others may keep one that does not.
-
-        Raises
-        ------
-        RobotFileError : a tendon without a motor, a string that is not there, and the like; names the key
-        """
+        """Refuse a hardware section that does not fit the robot. Robots made from others may keep one that does not."""
         hardware = self.hardware
         if hardware is None:
             return
@@ -453,15 +448,8 @@ class Robot:
         return self.base_stage is not None and self.base_stage.turns(self.gravity_m_per_s2)
 
     def on_stage(self, position: ArrayLike) -> Robot:
-        """The same robot in the gravity that its base feels where the stage stands; in its base frame all else stays.
-
-        Parameters
-        ----------
-        position : insertion and rotation of the stage, (2,), m and rad
-
-        Raises
-        ------
-        ParameterError : a robot without base_stage, or not two finite numbers
+        """The same robot in the gravity that its base feels where the stage stands; in its base frame all
+        else stays.
         """
         if self.base_stage is None:
             raise ParameterError("robot.base_stage", None, f"a stage in the file of robot {self.name!r}")

@@ -38,12 +38,7 @@ DEVICES = "continuum_robot.drivers"
 
 @functools.cache
 def shipped(group: str) -> dict[str, type[Any]]:
-    """The sections' dataclasses of this package's devices, by kind.
-
-    Parameters
-    ----------
-    group : door that they belong to
-    """
+    """The sections' dataclasses of this package's devices, by kind."""
     folder = Path(__file__).parents[1] / DEVICES.rpartition(".")[2]
     found = {}
     for name in sorted(entry.name for entry in pkgutil.iter_modules([str(folder)]) if entry.ispkg):
@@ -61,12 +56,7 @@ def _names(kind: Any, name: str) -> bool:
 
 
 def offered(group: str) -> list[str]:
-    """Names that stand under a door: of this package's devices first, then of other packages.
-
-    Parameters
-    ----------
-    group : of the entry points
-    """
+    """Names that stand under a door: of this package's devices first, then of other packages."""
     own = list(shipped(group))
     return own + sorted({entry.name for entry in entry_points(group=group)} - set(own))
 
@@ -75,16 +65,6 @@ def added(group: str, name: str, key: str) -> Any:
     """What stands under a name: the section's dataclass of a device of this package, or what another package adds.
 
     None where there is nothing.
-
-    Parameters
-    ----------
-    group : of the entry points
-    name : of the entry
-    key : where the name was given, for the message
-
-    Raises
-    ------
-    ParameterError : it cannot be imported
     """
     if name in (own := shipped(group)):
         return own[name]
@@ -105,22 +85,7 @@ def made(
     known: Sequence[str] = (),
     settings: Callable[[str, Any], Any] | None = None,
 ) -> Any:
-    """An object of the class that an installed package adds under a name.
-
-    Parameters
-    ----------
-    group : of the entry points
-    name : of the entry
-    key : where the name was given, for the message
-    given : what the class is made with
-    known : names of this package, for the message
-    settings : gives the class its settings, from the name and the defaults, where it has a dataclass as ``settings``;
-        None: the defaults
-
-    Raises
-    ------
-    ParameterError : nothing has the name, or it cannot be imported
-    """
+    """An object of the class that an installed package adds under a name."""
     make = added(group, name, key)
     if make is None:
         names = ", ".join([*known, *offered(group)])

@@ -186,17 +186,7 @@ class Hardware:
         }
 
     def check_motors(self, motor_count: int, *, transmission: bool) -> None:
-        """Refuse a motor mapped twice and a tendon, or a column of a transmission, without a motor.
-
-        Parameters
-        ----------
-        motor_count : of the robot: of its tendons, or its transmission's
-        transmission : whether it has one
-
-        Raises
-        ------
-        RobotFileError : names the tendon, or the column, with the key in the robot file
-        """
+        """Refuse a motor mapped twice and a tendon, or a column of a transmission, without a motor."""
         name, other = ("column", "tendon") if transmission else ("tendon", "column")
         given: dict[int, str] = {}
         for key, entry in self.motors.items():
@@ -218,12 +208,7 @@ class Hardware:
             raise refuse(" or ".join(f"{key}.motors" for key in self.motor_sections), len(given), expected)
 
     def check_strings(self, names: Sequence[str]) -> None:
-        """Refuse strings that the robot does not have or that no counter reads.
-
-        Raises
-        ------
-        RobotFileError : names the string, with the key in the robot file
-        """
+        """Refuse strings that the robot does not have or that no counter reads."""
         if self.string_encoders is None:
             return
         read = [entry.string for entry in self.string_encoders.strings]
@@ -251,29 +236,13 @@ def check_polarity(polarity: int) -> None:
 
 
 def check_channels(channels: Sequence[str]) -> None:
-    """Refuse no channel at all, and a channel that stands twice. Raises :class:`RobotFileError`.
-
-    Parameters
-    ----------
-    channels : names of CAN interfaces or serial ports
-    """
+    """Refuse no channel at all, and a channel that stands twice. Raises :class:`RobotFileError`."""
     if not channels or len(set(channels)) != len(channels):
         raise refuse("channels", list(channels), "at least one channel, each once")
 
 
 def check_motors(channels: Sequence[str], places: Sequence[tuple[str, int]], name: str) -> None:
-    """Refuse motors on an unknown channel, and two entries for one motor.
-
-    Parameters
-    ----------
-    channels : of the section
-    places : channel and number of each motor
-    name : key of the number
-
-    Raises
-    ------
-    RobotFileError : names both entries
-    """
+    """Refuse motors on an unknown channel, and two entries for one motor."""
     for index, (channel, number) in enumerate(places):
         if channel not in channels:
             raise refuse(f"motors[{index}].channel", channel, f"one of channels: {', '.join(channels)}")

@@ -29,13 +29,7 @@ class Own:
 
 
 def own(kind: type[Any], key: str) -> Any:
-    """A field of an entry: a value that ``kind`` states for all, with the same unit and range; None: the common one.
-
-    Parameters
-    ----------
-    kind : a dataclass with fields made by :func:`~continuum_robot.robot.schema.quantity`
-    key : of its field
-    """
+    """A field of an entry: a value that ``kind`` states for all, with the same unit and range; None: the common one."""
     (field,) = [one for one in dataclasses.fields(kind) if one.name == key]
     return dataclasses.field(default=None, metadata=field.metadata)
 
@@ -47,25 +41,14 @@ class OfTendons:
     tendons: tuple[Any, ...]
 
     def of(self: Kind, number: int) -> Kind:
-        """The values of a tendon.
-
-        Parameters
-        ----------
-        number : from 1
-        """
+        """The values of a tendon."""
         if not self.tendons:
             return self
         values: dict[str, Any] = next((entry.stated for entry in self.tendons if number in entry.tendons), {})
         return cast("Kind", dataclasses.replace(cast("Any", self), tendons=(), **values))
 
     def each(self, key: str, count: int) -> NDArray[np.float64]:
-        """A value of every tendon, (N,).
-
-        Parameters
-        ----------
-        key : a field or a property that is a number
-        count : N
-        """
+        """A value of every tendon, (N,)."""
         if not self.tendons:
             return np.full(count, float(getattr(self, key)))
         return np.array([getattr(self.of(number), key) for number in range(1, count + 1)], dtype=float)
@@ -79,13 +62,7 @@ class OfTendons:
         return float(self.each(key, count).max())
 
     def key_of(self, key: str, number: int) -> str:
-        """Where the value of a tendon stands, a dotted key within this section.
-
-        Parameters
-        ----------
-        key : a field
-        number : from 1
-        """
+        """Where the value of a tendon stands, a dotted key within this section."""
         for index, entry in enumerate(self.tendons):
             if number in entry.tendons and key in entry.stated:
                 return f"tendons[{index}].{key}"
@@ -97,15 +74,8 @@ class OfTendons:
         return cast("Kind", dataclasses.replace(cast("Any", self), tendons=()))
 
     def lowered(self: Kind, common: Kind) -> Kind:
-        """These values with other common ones: where one is lower than it was, it bounds those of single tendons too.
-
-        Parameters
-        ----------
-        common : without entries
-
-        Raises
-        ------
-        RobotFileError : values that do not fit together
+        """These values with other common ones: where one is lower than it was, it bounds those of single
+        tendons too.
         """
         entries = []
         for entry in self.tendons:
@@ -123,12 +93,7 @@ class OfTendons:
         return (self, *(self.of(entry.tendons[0]) for entry in self.tendons))
 
     def check_own(self) -> None:
-        """Refuse entries without effect, two for one tendon, and values that do not fit the others.
-
-        Raises
-        ------
-        RobotFileError : names the key
-        """
+        """Refuse entries without effect, two for one tendon, and values that do not fit the others."""
         taken: set[int] = set()
         for index, entry in enumerate(self.tendons):
             key = f"tendons[{index}]"
@@ -147,17 +112,7 @@ class OfTendons:
                 raise refuse(f"{key}.{error.key}", error.value, error.expected) from None
 
     def check_numbers(self, section: str, count: int) -> None:
-        """Refuse a tendon that is not there.
-
-        Parameters
-        ----------
-        section : key of this section in the file
-        count : of the robot's tendons
-
-        Raises
-        ------
-        RobotFileError : names the key
-        """
+        """Refuse a tendon that is not there."""
         for index, entry in enumerate(self.tendons):
             if max(entry.tendons) > count:
                 expected = f"tendons of 1 to {count}"

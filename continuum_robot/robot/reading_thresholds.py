@@ -127,28 +127,12 @@ class ServoThresholds:
 
 
 def thresholds_of(robot: Robot, period_s: float = 0.001) -> ReadingThresholds | ServoThresholds:
-    """The thresholds of either kind of robot. Raises as :func:`reading_thresholds`.
-
-    Parameters
-    ----------
-    robot : with limits
-    period_s : of the driver's cycle, s
-    """
+    """The thresholds of either kind of robot. Raises as :func:`reading_thresholds`."""
     return servo_thresholds(robot, period_s) if robot.takes_displacements else reading_thresholds(robot, period_s)
 
 
 def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
-    """The thresholds of a robot whose actuators take displacements: those that its file states, else derived.
-
-    Parameters
-    ----------
-    robot : that takes displacements
-    period_s : of the driver's cycle, s
-
-    Raises
-    ------
-    ParameterError : a robot without such limits
-    """
+    """The thresholds of a robot whose actuators take displacements: those that its file states, else derived."""
     limits, actuators = robot.displacement_limits, robot.actuators
     if actuators is None or actuators.servo is None:
         raise ParameterError("robot.actuators", None, f"servos in the file of robot {robot.name!r}")
@@ -173,17 +157,7 @@ def servo_thresholds(robot: Robot, period_s: float) -> ServoThresholds:
 
 
 def reading_thresholds(robot: Robot, period_s: float = 0.001) -> ReadingThresholds:
-    """The thresholds of a robot: those that its ``limits`` state, else as they follow from the rest of its file.
-
-    Parameters
-    ----------
-    robot : that takes tensions
-    period_s : of the driver's cycle, s
-
-    Raises
-    ------
-    ParameterError : a robot without limits of tensions
-    """
+    """The thresholds of a robot: those that its ``limits`` state, else as they follow from the rest of its file."""
     limits, actuators, count = robot.tension_limits, robot.tendon_actuators, robot.tendon_count
     tendon_m_per_n = 1 / float(robot.tendon_stiffnesses_n_per_m.min())
     keys = "meter_per_count", "coulomb_n", "cogging_n", "reflected_mass_kg", "maximum_current_a"

@@ -74,12 +74,7 @@ class Quantity:
         return not self.choices or text in self.choices or (bool(self.door) and text in offered(self.door))
 
     def admits(self, value: float) -> bool:
-        """Whether a number is finite and within the bounds.
-
-        Parameters
-        ----------
-        value : in ``unit``
-        """
+        """Whether a number is finite and within the bounds."""
         return (
             math.isfinite(value)
             and (self.ge is None or value >= self.ge)
@@ -90,15 +85,7 @@ class Quantity:
 
 
 def quantity(doc: str, unit: str = "", *, default: Any = _MISSING, factory: Any = _MISSING, **bounds: Any) -> Any:
-    """A dataclass field with a :class:`Quantity`; without ``default`` or ``factory`` the key is required.
-
-    Parameters
-    ----------
-    doc : one sentence that says what the field means
-    unit : SI unit, where the field's name does not end in it
-    default, factory : as of :func:`dataclasses.field`
-    bounds : the other attributes of :class:`Quantity`
-    """
+    """A dataclass field with a :class:`Quantity`; without ``default`` or ``factory`` the key is required."""
     metadata = {"quantity": Quantity(doc, unit, **bounds)}
     if factory is not _MISSING:
         return dataclasses.field(default_factory=factory, metadata=metadata)
@@ -154,14 +141,7 @@ class Source:
     files: Mapping[str, Path | None] = dataclasses.field(default_factory=dict)
 
     def error(self, key: str, value: Any, expected: str) -> RobotFileError:
-        """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there.
-
-        Parameters
-        ----------
-        key : dotted
-        value : what stands there
-        expected : what is allowed, as a phrase
-        """
+        """A :class:`RobotFileError` at ``key``; at the line of what encloses it, where the key itself is not there."""
         place = key
         while place and place not in self.lines:
             place = place[: max(place.rfind("."), place.rfind("["), 0)]
@@ -173,23 +153,7 @@ _PYTHON = Source()
 
 
 def read(kind: type[Any], value: Any, source: Source | None = None, key: str = "") -> Any:
-    """Read a mapping into the dataclass ``kind``, nested dataclasses and lists of them included.
-
-    Parameters
-    ----------
-    kind : a dataclass with fields made by :func:`quantity`
-    value : the mapping, as YAML gives it
-    source : where it came from
-    key : dotted path of the mapping in the file
-
-    Returns
-    -------
-    an instance of ``kind``
-
-    Raises
-    ------
-    RobotFileError : unknown or missing key, wrong type, value out of range, or refused by ``kind`` itself
-    """
+    """Read a mapping into the dataclass ``kind``, nested dataclasses and lists of them included."""
     source = source or Source()
     if not isinstance(value, Mapping):
         raise source.error(key, value, f"a mapping with the keys {', '.join(_keys(kind))}")
@@ -218,17 +182,7 @@ def _hints(kind: Hashable) -> dict[str, Any]:
 
 
 def check_values(made: Any, key: str = "") -> None:
-    """Check a dataclass that was made in Python as :func:`read` checks one from a file, nested ones included.
-
-    Parameters
-    ----------
-    made : an instance of a dataclass with fields made by :func:`quantity`
-    key : dotted path of it, for messages
-
-    Raises
-    ------
-    ParameterError : NaN, of the wrong type or out of range; names the key, its value and what is allowed
-    """
+    """Check a dataclass that was made in Python as :func:`read` checks one from a file, nested ones included."""
     hints = _hints(typing.cast("Hashable", type(made)))
     try:
         for field in (one for one in dataclasses.fields(made) if one.init):
@@ -238,21 +192,7 @@ def check_values(made: Any, key: str = "") -> None:
 
 
 def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """A dataclass from values that no file holds, such as a request's: the checks of :func:`read`.
-
-    Parameters
-    ----------
-    kind : a dataclass with fields made by :func:`quantity`
-    values : by the field's name
-
-    Returns
-    -------
-    an instance of ``kind``
-
-    Raises
-    ------
-    ParameterError : NaN, of the wrong type or out of range; names the field, its value and what is allowed
-    """
+    """A dataclass from values that no file holds, such as a request's: the checks of :func:`read`."""
     try:
         return read(kind, values)
     except RobotFileError as error:
@@ -260,14 +200,7 @@ def checked(kind: type[Any], values: Mapping[str, Any]) -> Any:
 
 
 def refuse(key: str, value: Any, expected: str) -> RobotFileError:
-    """The error that a dataclass raises in ``__post_init__`` for values that do not fit together.
-
-    Parameters
-    ----------
-    key : dotted, within the dataclass
-    value : what stands there
-    expected : what is allowed, as a phrase
-    """
+    """The error that a dataclass raises in ``__post_init__`` for values that do not fit together."""
     return RobotFileError(None, key, value, expected)
 
 

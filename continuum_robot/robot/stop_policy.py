@@ -97,16 +97,7 @@ class StopPolicy:
     )
 
     def check(self, *, displacements: bool) -> None:
-        """Refuse what these actuators cannot do, or should not.
-
-        Parameters
-        ----------
-        displacements : the actuators take displacements; False: tensions
-
-        Raises
-        ------
-        RobotFileError : names the key and the reason
-        """
+        """Refuse what these actuators cannot do, or should not."""
         for key, (refused, reason) in (_OF_DISPLACEMENTS if displacements else _OF_TENSIONS).items():
             action = getattr(self, key)
             never, because = (HOLD_TENSION, _NO_TENSION) if displacements else (TORQUE_OFF, _LIMP)

@@ -45,20 +45,12 @@ class Transmission:
     )
 
     def coupling(self, tendon_count: int) -> Vector:
-        """T, (N, M): displacements of the tendons for those that the motors wind.
-
-        Parameters
-        ----------
-        tendon_count : N
-        """
+        """T, (N, M): displacements of the tendons for those that the motors wind."""
         return np.array(self.matrix) if self.matrix else np.eye(tendon_count)
 
     def motors(self, tendon_count: int) -> NDArray[np.intp]:
-        """The motor whose current stands for each tendon's, (N,): that which moves it most, and each for some tendon.
-
-        Parameters
-        ----------
-        tendon_count : N
+        """The motor whose current stands for each tendon's, (N,): that which moves it most, and each for
+        some tendon.
         """
         size = np.abs(self.coupling(tendon_count))
         found = size.argmax(axis=1)
@@ -67,12 +59,7 @@ class Transmission:
         return np.asarray(found)
 
     def check(self, tendon_count: int) -> None:
-        """Refuse what does not fit a robot of ``tendon_count`` tendons.
-
-        Raises
-        ------
-        RobotFileError : names the key and the reason
-        """
+        """Refuse what does not fit a robot of ``tendon_count`` tendons."""
         if not (self.matrix or self.layer_m):
             raise refuse("transmission", "neither matrix nor layer_m", "one of them, or no transmission")
         if self.matrix and len(self.matrix) != tendon_count:

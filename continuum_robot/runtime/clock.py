@@ -17,12 +17,7 @@ START_NS = 1_000_000_000
 
 
 class Clock(Protocol):
-    """Time of a node or of a cycle.
-
-    Attributes
-    ----------
-    stepped : whether somebody sets the time; no time passes then while a node works
-    """
+    """Time of a node or of a cycle."""
 
     stepped: bool
 
@@ -36,21 +31,11 @@ class Clock(Protocol):
         """The same in s."""
 
     def stamp_ns(self, instant_s: float) -> int:
-        """Stamp of an instant that is known on the monotonic clock, ns.
-
-        Parameters
-        ----------
-        instant_s : on :meth:`monotonic_s`, s
-        """
+        """Stamp of an instant that is known on the monotonic clock, ns."""
 
 
 class RealClock:
-    """Real time: stamps from the wall clock, ages from the monotonic one.
-
-    Attributes
-    ----------
-    stepped : False
-    """
+    """Real time: stamps from the wall clock, ages from the monotonic one."""
 
     stepped = False
 
@@ -73,16 +58,7 @@ class RealClock:
 
 
 class SteppedClock:
-    """Simulated time, set by the coordinator of lock-step; stamps and ages are the same time.
-
-    Parameters
-    ----------
-    start_ns : time until it is set, ns
-
-    Attributes
-    ----------
-    stepped : True
-    """
+    """Simulated time, set by the coordinator of lock-step; stamps and ages are the same time."""
 
     stepped = True
 
@@ -90,16 +66,7 @@ class SteppedClock:
         self._time_ns = start_ns
 
     def set_ns(self, time_ns: int) -> None:
-        """Set the time.
-
-        Parameters
-        ----------
-        time_ns : not before the time that was set last, ns
-
-        Raises
-        ------
-        ParameterError : time would run backwards
-        """
+        """Set the time."""
         if time_ns < self._time_ns:
             raise ParameterError("time_ns", time_ns, f"at least {self._time_ns}: time does not run backwards")
         self._time_ns = time_ns

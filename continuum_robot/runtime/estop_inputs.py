@@ -18,15 +18,7 @@ RELEASE = "where it has gone for good, the service release_estop lets go of it"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Something that holds the e-stop.
-
-    Attributes
-    ----------
-    name : of the publisher's node, or of the button
-    state : what it does, as the end of a sentence that begins with the name
-    there : it can still let go by itself
-    latches : it has to latch the e-stop itself: a button that was heard once. A publisher's message does that
-    """
+    """Something that holds the e-stop."""
 
     name: str
     state: str
@@ -69,11 +61,6 @@ class EstopInputs:
 
     A publisher that published true and has gone holds the e-stop on; so does a button whose heartbeat is lost. Several
     threads may use it.
-
-    Parameters
-    ----------
-    button_timeout_s : time without a heartbeat after which a button counts as pressed, s
-    needed : names of buttons that hold the e-stop until they are heard
     """
 
     def __init__(self, button_timeout_s: float, needed: Iterable[str] = ()) -> None:
@@ -84,13 +71,7 @@ class EstopInputs:
         self._lock = threading.Lock()
 
     def switch(self, publisher: bytes, *, pressed: bool) -> None:
-        """A publisher of the topic published its state.
-
-        Parameters
-        ----------
-        publisher : its GID; empty where the middleware does not provide it; all of these count as one
-        pressed : what it reported
-        """
+        """A publisher of the topic published its state."""
         with self._lock:
             switch = self._switches.get(publisher)
             if switch is not None:
@@ -100,16 +81,7 @@ class EstopInputs:
                 self._switches[publisher] = _Switch(pressed, name)
 
     def button(self, name: str, publisher: bytes, *, pressed: bool, sequence: int, now_s: float) -> None:
-        """A heartbeat of a button.
-
-        Parameters
-        ----------
-        name : of the button
-        publisher : GID of who sent it, as in :meth:`switch`
-        pressed : what it reported
-        sequence : of the heartbeat; the same as before: no sign of life, but a press counts
-        now_s : monotonic time, s
-        """
+        """A heartbeat of a button."""
         with self._lock:
             button = self._buttons.setdefault(name, _Button())
             sender = button.senders.get(publisher)
@@ -122,12 +94,7 @@ class EstopInputs:
             self._judge(button, now_s)
 
     def judge(self, now_s: float) -> None:
-        """Find the buttons that fell silent. To be called a few times within the timeout.
-
-        Parameters
-        ----------
-        now_s : monotonic time, s
-        """
+        """Find the buttons that fell silent. To be called a few times within the timeout."""
         with self._lock:
             if self._gap.look(now_s):
                 return  # heartbeats wait to be read
@@ -135,13 +102,7 @@ class EstopInputs:
                 self._judge(button, now_s)
 
     def see(self, publishers: Mapping[bytes, str], now_s: float) -> None:
-        """Who publishes on the topic now.
-
-        Parameters
-        ----------
-        publishers : name of the node by its publisher's GID
-        now_s : monotonic time, s
-        """
+        """Who publishes on the topic now."""
         with self._lock:
             for publisher, switch in list(self._switches.items()):
                 if publisher in publishers or not publisher:
@@ -158,12 +119,7 @@ class EstopInputs:
             return bool(self._switches or self._buttons)
 
     def holders(self, now_s: float) -> tuple[Holder, ...]:
-        """Who holds the e-stop now.
-
-        Parameters
-        ----------
-        now_s : monotonic time, s
-        """
+        """Who holds the e-stop now."""
         with self._lock:
             switches = [
                 Holder(
@@ -183,17 +139,7 @@ class EstopInputs:
         return (*switches, *buttons)
 
     def release(self, name: str, now_s: float) -> str:
-        """Let go in place of a holder that has gone.
-
-        Parameters
-        ----------
-        name : of the holder
-        now_s : monotonic time, s
-
-        Returns
-        -------
-        why that is refused, "" where it let go
-        """
+        """Let go in place of a holder that has gone."""
         holders = self.holders(now_s)
         named = [holder for holder in holders if holder.name == name]
         if not named:

@@ -12,14 +12,7 @@ from continuum_robot.runtime.reports import LoopReport, ResponseReport
 
 
 class FreeRun:
-    """Lets the compiled cycle run without the interpreter lock while nobody wants anything of it.
-
-    Parameters
-    ----------
-    form : the compiled modules
-    cycle : compiled
-    period_s : between cycles, s
-    """
+    """Lets the compiled cycle run without the interpreter lock while nobody wants anything of it."""
 
     def __init__(self, form: Any, cycle: Any, period_s: float) -> None:
         self._event = os.eventfd(0, os.EFD_CLOEXEC)
@@ -33,14 +26,7 @@ class FreeRun:
     def serve(
         self, free: Callable[[], bool], on_rows: Callable[[], None], on_failure: Callable[[BaseException], None]
     ) -> None:
-        """Begin to hand rows on.
-
-        Parameters
-        ----------
-        free : whether the cycle may run without Python code now
-        on_rows : called after one or more cycles, in a thread of its own
-        on_failure : called there with what ``on_rows`` raised; nobody hears of rows any more then
-        """
+        """Begin to hand rows on."""
         self._free, self._on_rows, self._on_failure, self._ended = free, on_rows, on_failure, False
         self._reader = threading.Thread(target=self._read, name="cycle log", daemon=True)
         self._reader.start()
@@ -72,13 +58,7 @@ class FreeRun:
             reader.join(2.0)
 
     def begin_paced(self, start_ns: int, missed: int) -> None:
-        """A cycle that Python code runs begins.
-
-        Parameters
-        ----------
-        start_ns : ns
-        missed : deadlines that passed
-        """
+        """A cycle that Python code runs begins."""
         self._loop.begin_paced(start_ns, missed)
 
     def end_paced(self, end_ns: int) -> None:

@@ -17,17 +17,6 @@ class HangWatch:
     """Counts how long no cycle has begun, in a thread of its own.
 
     A time in which this watch did not run either is not counted: then the program stood, and not the cycle alone.
-
-    Parameters
-    ----------
-    cycles : gives how many have begun
-    limit_s : without a new cycle from which on the loop hangs, s
-    on_change : called in the watch's thread when it begins to hang, and when it goes on
-
-    Attributes
-    ----------
-    hangs : the loop hangs
-    standing_s : since when no cycle has begun, as of the newest look, s
     """
 
     def __init__(self, cycles: Callable[[], int], limit_s: float, on_change: Callable[[], None]) -> None:

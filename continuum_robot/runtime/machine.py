@@ -44,15 +44,7 @@ class Verdict(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about a machine.
-
-    Attributes
-    ----------
-    name : what was looked at
-    value : what was found
-    verdict : what that means for the cycle
-    cure : what to do about it; empty where it is fit
-    """
+    """One thing about a machine."""
 
     name: str
     value: str
@@ -62,34 +54,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """A right of the process: its limit, and what came of a try.
-
-    Attributes
-    ----------
-    limit : soft limit as the system counts it; -1: none
-    refused : the system's reason, empty where the try succeeded
-    """
+    """A right of the process: its limit, and what came of a try."""
 
     limit: int
     refused: str
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of some verdicts; fit where there are none.
-
-    Parameters
-    ----------
-    verdicts : of findings
-    """
+    """The worst of some verdicts; fit where there are none."""
     return max(verdicts, key=list(Verdict).index, default=Verdict.FIT)
 
 
 def inspect_machine(root: Path = SYSTEM_ROOT) -> list[Finding]:
-    """All findings that need no measurement and no right, in the order in which they are shown; ``root`` of the system.
-
-    Parameters
-    ----------
-    root : folder that holds proc/ and sys/
+    """All findings that need no measurement and no right, in the order in which they are shown; ``root`` of
+    the system.
     """
     looks = (kernel, tick, cores, isolated_cores, governor, idle_states, clock_source, virtual_machine, timer_slack)
     return [look(root) for look in looks]
@@ -210,13 +188,7 @@ def timer_slack(root: Path = SYSTEM_ROOT) -> Finding:
 
 
 def scheduler_rights(right: Right, root: Path = SYSTEM_ROOT) -> Finding:
-    """Whether SCHED_FIFO is allowed, and how much of a second the kernel leaves to it.
-
-    Parameters
-    ----------
-    right : from :func:`try_real_time_scheduler`
-    root : folder that holds proc/
-    """
+    """Whether SCHED_FIFO is allowed, and how much of a second the kernel leaves to it."""
     value = f"RLIMIT_RTPRIO {_limit(right.limit)}, SCHED_FIFO {right.refused or 'allowed'}"
     if right.refused:
         return Finding("scheduler rights", value, Verdict.RESERVE, CURE_LIMITS)
@@ -225,12 +197,7 @@ def scheduler_rights(right: Right, root: Path = SYSTEM_ROOT) -> Finding:
 
 
 def memory_lock(right: Right) -> Finding:
-    """Whether memory can be locked.
-
-    Parameters
-    ----------
-    right : from :func:`try_memory_lock`
-    """
+    """Whether memory can be locked."""
     value = f"RLIMIT_MEMLOCK {_limit(right.limit)}, mlockall {right.refused or 'allowed'}"
     small = right.limit >= 0 and right.limit < LEAST_LOCKED_BYTES and os.geteuid() != 0
     unlocked = bool(right.refused) or small
@@ -238,12 +205,7 @@ def memory_lock(right: Right) -> Finding:
 
 
 def try_real_time_scheduler(priority: int = 1) -> Right:
-    """Ask for SCHED_FIFO in a thread that ends at once.
-
-    Parameters
-    ----------
-    priority : from 1 to 98
-    """
+    """Ask for SCHED_FIFO in a thread that ends at once."""
     refused = []
 
     def ask() -> None:
@@ -259,12 +221,7 @@ def try_real_time_scheduler(priority: int = 1) -> Right:
 
 
 def allowed_priority(priority: int) -> int:
-    """SCHED_FIFO priority that the system allows: ``priority``, or 0, the ordinary scheduler.
-
-    Parameters
-    ----------
-    priority : from 1 to 98
-    """
+    """SCHED_FIFO priority that the system allows: ``priority``, or 0, the ordinary scheduler."""
     return 0 if try_real_time_scheduler(priority).refused else priority
 
 
@@ -279,12 +236,7 @@ def try_memory_lock() -> Right:
 
 
 def cpu_list(text: str) -> list[int]:
-    """Numbers of cores in the kernel's form: "0-2,5" is [0, 1, 2, 5]; empty where there are none.
-
-    Parameters
-    ----------
-    text : of a file such as sys/devices/system/cpu/isolated
-    """
+    """Numbers of cores in the kernel's form: "0-2,5" is [0, 1, 2, 5]; empty where there are none."""
     found: list[int] = []
     for part in text.strip().split(","):
         ends = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)

@@ -9,10 +9,6 @@ class OwnGap:
 
     Messages that came meanwhile wait in queues that are read only now, so a look right behind a gap would find
     everybody silent.
-
-    Parameters
-    ----------
-    longest_s : time between two looks that is no gap yet, s
     """
 
     def __init__(self, longest_s: float) -> None:
@@ -21,12 +17,7 @@ class OwnGap:
         self._gap = False
 
     def look(self, now_s: float) -> bool:
-        """Whether to let this look pass: there was a gap before it. Never twice in a row, so nothing waits for ever.
-
-        Parameters
-        ----------
-        now_s : monotonic time, s
-        """
+        """Whether to let this look pass: there was a gap before it. Never twice in a row, so nothing waits for ever."""
         before_s, self._looked_s = self._looked_s, now_s
         self._gap = before_s is not None and now_s - before_s > self._longest_s and not self._gap
         return self._gap

@@ -19,12 +19,7 @@ LOOK_S = 0.005
 
 
 class Pace(Protocol):
-    """Runs a cycle again and again; its clock is that of the cycle.
-
-    Attributes
-    ----------
-    period_s : time between two cycles, s
-    """
+    """Runs a cycle again and again; its clock is that of the cycle."""
 
     period_s: float
 
@@ -40,15 +35,7 @@ class Pace(Protocol):
         free: Callable[[], bool],
         on_rows: Callable[[], None],
     ) -> None:
-        """Let it run.
-
-        Parameters
-        ----------
-        cycle : gets the time, the time since the cycle before and the deadlines missed meanwhile, s
-        on_failure : called with what ``cycle`` raised; no cycle runs after it
-        free : whether the cycle may run without Python code now
-        on_rows : called after cycles that ran so
-        """
+        """Let it run."""
 
     def stop(self) -> bool:
         """Let the cycle under way end, and no further one run; False where it hangs."""
@@ -63,12 +50,7 @@ class Pace(Protocol):
         """The time of the cycle, s."""
 
     def wrote(self, cycle: DriverCycle) -> None:
-        """A cycle has written; how long after its beginning is noted in real time.
-
-        Parameters
-        ----------
-        cycle : that wrote
-        """
+        """A cycle has written; how long after its beginning is noted in real time."""
 
     def report(self) -> LoopReport | None:
         """Timing since the last reset; None in virtual time."""
@@ -81,15 +63,7 @@ class Pace(Protocol):
 
 
 class RealTimePace:
-    """Cycles at absolute deadlines of the monotonic clock, in a thread.
-
-    Parameters
-    ----------
-    period_s : between cycles, s
-    on_refused : called with sentences when the system refused real-time settings
-    realtime : what to ask of the operating system
-    free_run : the compiled cycle, which runs without the interpreter lock; None: there is none
-    """
+    """Cycles at absolute deadlines of the monotonic clock, in a thread."""
 
     def __init__(
         self,
@@ -118,12 +92,7 @@ class RealTimePace:
         free: Callable[[], bool] = lambda: True,
         on_rows: Callable[[], None] = lambda: None,
     ) -> None:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        cycle, on_failure, free, on_rows : as there
-        """
+        """As :class:`Pace`."""
         if self._free_run is not None:
             self._free_run.serve(free, on_rows, lambda error: self.call(lambda: on_failure(error)))
 
@@ -150,27 +119,11 @@ class RealTimePace:
         return ended
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        function : what to run
-        timeout_s : how long to wait, s
-
-        Raises
-        ------
-        DeviceError : the thread did not answer in time
-        """
+        """As :class:`Pace`."""
         return function() if self._thread is None else self._thread.call(function, timeout_s)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        condition : asked every few milliseconds
-        timeout_s : s
-        """
+        """As :class:`Pace`."""
         end_s = time.monotonic() + timeout_s
         while not condition():
             if not self.running or time.monotonic() > end_s:
@@ -183,12 +136,7 @@ class RealTimePace:
         return time.monotonic()
 
     def wrote(self, cycle: DriverCycle) -> None:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        cycle : that wrote
-        """
+        """As :class:`Pace`."""
         end_s = time.monotonic()
         if cycle.wrote(end_s):
             (self._responses.add if self._free_run is None else self._free_run.responded)(
@@ -222,12 +170,7 @@ class UntimedPace:
         raise NotImplementedError
 
     def wrote(self, cycle: DriverCycle) -> None:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        cycle : that wrote
-        """
+        """As :class:`Pace`."""
         cycle.wrote(self.now_s())
 
     def report(self) -> None:
@@ -241,15 +184,7 @@ class UntimedPace:
 
 
 class VirtualPace(UntimedPace):
-    """Cycles in virtual time: they run only while somebody waits, as fast as they can.
-
-    Parameters
-    ----------
-    period_s : between cycles, s
-    start_s : time at the start, s
-    on_step : called with the time (s) at least once a period while time passes, before the cycle: devices do what is
-        due; None: there are none
-    """
+    """Cycles in virtual time: they run only while somebody waits, as fast as they can."""
 
     def __init__(self, period_s: float, start_s: float = 0.0, on_step: Callable[[float], object] | None = None) -> None:
         self.period_s, self._on_step = period_s, on_step
@@ -270,13 +205,7 @@ class VirtualPace(UntimedPace):
         free: Callable[[], bool] = lambda: True,  # noqa: ARG002
         on_rows: Callable[[], None] = lambda: None,  # noqa: ARG002
     ) -> None:
-        """As :class:`Pace`; every cycle is run here.
-
-        Parameters
-        ----------
-        cycle, on_failure : as there
-        free, on_rows : not needed
-        """
+        """As :class:`Pace`; every cycle is run here."""
         self._cycle, self._on_failure, self._cycle_s = cycle, on_failure, self._now_s
 
     def stop(self) -> bool:
@@ -285,22 +214,11 @@ class VirtualPace(UntimedPace):
         return True
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
-        """Run ``function`` now.
-
-        Parameters
-        ----------
-        timeout_s : not needed
-        """
+        """Run ``function`` now."""
         return function()
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """As :class:`Pace`.
-
-        Parameters
-        ----------
-        condition : asked before every cycle
-        timeout_s : of virtual time, s
-        """
+        """As :class:`Pace`."""
         end_s = self._now_s + timeout_s
         while not condition():
             if not self.running or self._now_s > end_s:
@@ -309,12 +227,7 @@ class VirtualPace(UntimedPace):
         return True
 
     def run(self, duration_s: float) -> None:
-        """Let cycles run.
-
-        Parameters
-        ----------
-        duration_s : s
-        """
+        """Let cycles run."""
         for _ in range(round(duration_s / self.period_s)):
             if self.running:
                 self.run_one()
@@ -336,12 +249,7 @@ class VirtualPace(UntimedPace):
             raise
 
     def pass_time(self, duration_s: float) -> None:
-        """Let time pass without a cycle.
-
-        Parameters
-        ----------
-        duration_s : s
-        """
+        """Let time pass without a cycle."""
         end_s = self._now_s + duration_s
         while self._now_s < end_s - 1e-9:
             # On the same numbers as a SteppedClock: whole nanoseconds.

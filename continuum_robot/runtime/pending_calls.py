@@ -14,12 +14,7 @@ Result = TypeVar("Result")
 
 
 class PendingCalls:
-    """Functions that wait for the loop; true while there are some.
-
-    Parameters
-    ----------
-    name : of the loop, for errors
-    """
+    """Functions that wait for the loop; true while there are some."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -50,14 +50,7 @@ _WINDOWS = 2  # in a row: the first cycles of a simulated robot load its code
 
 @dataclass(frozen=True, slots=True)
 class RealtimeSettings:
-    """What the thread asks of the operating system; the defaults ask for nothing.
-
-    Attributes
-    ----------
-    priority : SCHED_FIFO priority from 1 to 98, 0: the normal scheduler
-    cpu_affinity : numbers of the CPUs the thread may run on, empty: any
-    lock_memory : keep the process's memory from being swapped out
-    """
+    """What the thread asks of the operating system; the defaults ask for nothing."""
 
     priority: int = 0
     cpu_affinity: tuple[int, ...] = ()
@@ -73,12 +66,7 @@ def simulator_settings() -> RealtimeSettings:
 
 
 def apply_realtime(settings: RealtimeSettings) -> list[str]:
-    """Apply the settings to the calling thread.
-
-    Returns
-    -------
-    one sentence for each setting that the system refused, with the remedy; empty when all took effect
-    """
+    """Apply the settings to the calling thread."""
     refused = []
     if settings.cpu_affinity:
         try:
@@ -121,11 +109,6 @@ class ProcessorFraction:
     """Takes SCHED_FIFO from a thread that leaves nothing to the others: one that is late with every cycle never sleeps.
 
     Made in the thread that it watches.
-
-    Parameters
-    ----------
-    clock_ns : monotonic time, ns
-    used_ns : processor time of the thread, ns
     """
 
     def __init__(
@@ -142,15 +125,8 @@ class ProcessorFraction:
         return cls() if first else None
 
     def give_up(self, name: str) -> str:
-        """Back to the ordinary scheduler where the thread used most of a core for twice a quarter of a second in a row.
-
-        Parameters
-        ----------
-        name : of the thread
-
-        Returns
-        -------
-        a sentence for the log, empty where the thread keeps its priority
+        """Back to the ordinary scheduler where the thread used most of a core for twice a quarter of a
+        second in a row.
         """
         passed_ns = self._clock_ns() - self._begun_ns
         if passed_ns < _WATCHED_NS:
@@ -173,14 +149,6 @@ def ask_for_short_slices(slice_ns: int = SHORT_SLICE_NS) -> bool:
 
     An ordinary thread may keep its core for 3 ms while others wait; one with shorter slices is let in before it. Needs
     no privileges, and Linux 6.12 or newer.
-
-    Parameters
-    ----------
-    slice_ns : how long it runs at a time when others want to, ns
-
-    Returns
-    -------
-    whether the system took it
     """
     number = _SCHED_SETATTR.get(platform.machine())
     if platform.system() != "Linux" or number is None:
@@ -213,12 +181,7 @@ def give_way() -> None:
 
 
 def use_exact_timers() -> bool:
-    """Have the system wake the threads of this process when they asked for, and not up to 50 us later.
-
-    Returns
-    -------
-    whether the system took it
-    """
+    """Have the system wake the threads of this process when they asked for, and not up to 50 us later."""
     if platform.system() != "Linux":
         return False
     return ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0) == 0
@@ -255,26 +218,7 @@ class FrozenGarbage:
 
 
 class PeriodicThread:
-    """Runs ``cycle(now_s, elapsed_s)`` at a fixed rate.
-
-    Parameters
-    ----------
-    name : name of the thread
-    period_s : time between deadlines, s
-    cycle : gets the monotonic time of its start and the time since the one before, s
-    on_failure : called in the thread with an exception that ``cycle`` raised; the thread ends after it
-    on_refused : called with sentences when the system refused real-time settings, or the thread gave its priority back
-    realtime : what to ask of the operating system
-    free_run : runs the cycles itself while it can, and ``cycle`` is not called; None: nothing does
-
-    Attributes
-    ----------
-    missed : deadlines that passed before the cycle under way
-
-    Raises
-    ------
-    ParameterError : a period that is not positive
-    """
+    """Runs ``cycle(now_s, elapsed_s)`` at a fixed rate."""
 
     def __init__(
         self,
@@ -329,13 +273,8 @@ class PeriodicThread:
         return True
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """Run ``function`` in the thread between two cycles, and wait for its result; directly when it is not running.
-
-        Raises
-        ------
-        DeviceError : the thread did not answer within ``timeout_s``: then ``function`` is never called; or it is under
-            way and did not end in as long again
-        whatever ``function`` raises
+        """Run ``function`` in the thread between two cycles, and wait for its result; directly when it is
+        not running.
         """
         if not self.running or threading.current_thread() is self._thread:
             return function()

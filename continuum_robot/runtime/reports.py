@@ -9,17 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LoopReport:
-    """What a periodic loop did since its statistics were reset.
-
-    Attributes
-    ----------
-    cycles, missed : cycles run, and deadlines that passed without a cycle
-    duration_s : time since the reset
-    rate_hz : cycles a second
-    missed_percent : missed of all deadlines
-    period_mean_us, period_deviation_us, period_p99_us, period_max_us : time between the starts of cycles
-    execution_mean_us, execution_deviation_us, execution_p99_us, execution_max_us : time that a cycle took
-    """
+    """What a periodic loop did since its statistics were reset."""
 
     cycles: int
     missed: int
@@ -38,17 +28,7 @@ class LoopReport:
 
 @dataclass(frozen=True, slots=True)
 class RoundTripReport:
-    """Round trips from publishing tendon_states to receiving the tendon_commands that answer them.
-
-    Attributes
-    ----------
-    states : states published
-    commands : commands received that answer a known state
-    unsequenced : commands received that answer none (sequence 0)
-    late : commands received more than a period after their state
-    unknown : commands whose sequence was never published, or too long ago
-    p50_us, p99_us, mean_us, maximum_us : time of the round trip; NaN when there was none
-    """
+    """Round trips from publishing tendon_states to receiving the tendon_commands that answer them."""
 
     states: int
     commands: int
@@ -63,13 +43,7 @@ class RoundTripReport:
 
 @dataclass(frozen=True, slots=True)
 class ResponseReport:
-    """Times from the beginning of a cycle, before it reads, to its command written.
-
-    Attributes
-    ----------
-    count : cycles that wrote
-    p50_us, p99_us, mean_us, maximum_us : NaN when there was none
-    """
+    """Times from the beginning of a cycle, before it reads, to its command written."""
 
     count: int
     p50_us: float
@@ -79,10 +53,5 @@ class ResponseReport:
 
     @classmethod
     def of(cls, times: Any) -> ResponseReport:
-        """The report of a histogram.
-
-        Parameters
-        ----------
-        times : a :class:`~continuum_robot.runtime.timing.Histogram` of either form
-        """
+        """The report of a histogram."""
         return cls(times.count, times.quantile_us(0.5), times.quantile_us(0.99), times.mean_us, times.maximum_us)

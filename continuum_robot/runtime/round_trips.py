@@ -8,13 +8,7 @@ from continuum_robot.runtime.timing import Histogram
 
 
 class RoundTripStatistics:
-    """Matches commands with the states they answer, by sequence number.
-
-    Parameters
-    ----------
-    period_s : a command that comes later than this after its state counts as late, s
-    memory : number of the newest states that are remembered
-    """
+    """Matches commands with the states they answer, by sequence number."""
 
     def __init__(self, period_s: float, memory: int = 4096) -> None:
         self._period_ns = round(period_s * 1e9)
@@ -37,12 +31,7 @@ class RoundTripStatistics:
         self.states += 1
 
     def received(self, sequence: int, now_ns: int) -> int | None:
-        """A command that answers state ``sequence`` arrived; its round trip in ns, None where there is no state.
-
-        Parameters
-        ----------
-        now_ns : monotonic clock, ns
-        """
+        """A command that answers state ``sequence`` arrived; its round trip in ns, None where there is no state."""
         if sequence == 0:
             self.unsequenced += 1
             return None

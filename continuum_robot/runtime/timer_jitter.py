@@ -30,15 +30,7 @@ while os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """How late the deadlines of a run were.
-
-    Attributes
-    ----------
-    deadlines : number of those that passed
-    p50_us, p99_us, maximum_us : time from a deadline to the wake-up, us; NaN without deadlines
-    missed : number of deadlines that passed entirely before the thread woke up
-    real_time : whether the thread ran under SCHED_FIFO
-    """
+    """How late the deadlines of a run were."""
 
     deadlines: int
     p50_us: float
@@ -54,14 +46,7 @@ class Lateness:
 
 
 def lateness(late_ns: Sequence[int], period_ns: int, *, real_time: bool = False) -> Lateness:
-    """Sum up wake-ups.
-
-    Parameters
-    ----------
-    late_ns : of every wake-up after its deadline, ns
-    period_ns : time between deadlines, ns; wake-ups later than that missed the deadlines between
-    real_time : as in :class:`Lateness`
-    """
+    """Sum up wake-ups."""
     if not late_ns:
         return Lateness(0, float("nan"), float("nan"), float("nan"), 0, real_time)
     values = np.array(late_ns, dtype=np.int64)
@@ -73,14 +58,8 @@ def lateness(late_ns: Sequence[int], period_ns: int, *, real_time: bool = False)
 def measure_lateness(
     wait: Callable[[], object], *, period_s: float = PERIOD_S, priority: int = 0, cpus: Sequence[int] = ()
 ) -> Lateness:
-    """Sleep to absolute deadlines in a thread while ``wait`` lasts; missed ones are skipped, as in the driver's loop.
-
-    Parameters
-    ----------
-    wait : returns when it has been measured long enough
-    period_s : time between deadlines, s
-    priority : number of the SCHED_FIFO priority, 0: the ordinary scheduler, which is taken where FIFO is refused too
-    cpus : cores on which the thread may run, empty: any
+    """Sleep to absolute deadlines in a thread while ``wait`` lasts; missed ones are skipped, as in the
+    driver's loop.
     """
     period_ns = round(period_s * 1e9)
     late_ns: list[int] = []
@@ -115,16 +94,7 @@ def measure_lateness(
 
 @contextlib.contextmanager
 def busy_cores(cpus: Sequence[int]) -> Iterator[list[int]]:
-    """A busy process on every core, at nice 0; each is ended by its id when the block is left.
-
-    Parameters
-    ----------
-    cpus : numbers of the cores
-
-    Yields
-    ------
-    ids of the processes
-    """
+    """A busy process on every core, at nice 0; each is ended by its id when the block is left."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for cpu in cpus:

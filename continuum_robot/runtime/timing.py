@@ -14,13 +14,7 @@ from continuum_robot.stepped.system_calls import monotonic_ns, sleep_until_ns
 
 @cython.cclass
 class Histogram:
-    """Counts of times in bins of equal width; quantiles to a bin's width, constant memory and time.
-
-    Parameters
-    ----------
-    bin_us : width of a bin, us
-    limit_us : times beyond it share the last bin, us; :attr:`maximum_us` stays exact
-    """
+    """Counts of times in bins of equal width; quantiles to a bin's width, constant memory and time."""
 
     bins: cython.longlong[::1]
     last: cython.int
@@ -178,15 +172,8 @@ class LoopStatistics:
 
 @cython.cclass
 class Deadlines:
-    """Absolute deadlines of a loop on the monotonic clock. Those that passed are counted and skipped, never caught up.
-
-    Parameters
-    ----------
-    period_ns : between two, ns
-
-    Attributes
-    ----------
-    missed : deadlines that passed without a cycle before the newest one
+    """Absolute deadlines of a loop on the monotonic clock. Those that passed are counted and skipped, never
+    caught up.
     """
 
     period_ns: cython.longlong

@@ -14,18 +14,7 @@ NEVER_NS = 2**63 - 1
 
 
 class SteppedTimer:
-    """A timer on simulated time; stopped until :meth:`start`.
-
-    Parameters
-    ----------
-    clock : simulated
-    callback : called when it is due
-    on_change : called after a start or a stop
-
-    Attributes
-    ----------
-    due_ns : when it is due next, ns
-    """
+    """A timer on simulated time; stopped until :meth:`start`."""
 
     def __init__(self, clock: Clock, callback: Callable[[], None], on_change: Callable[[], None]) -> None:
         self._clock, self.callback, self._on_change = clock, callback, on_change
@@ -33,16 +22,7 @@ class SteppedTimer:
         self.due_ns = NEVER_NS
 
     def start(self, period_s: float) -> None:
-        """Be due a period from now, and then periodically.
-
-        Parameters
-        ----------
-        period_s : s
-
-        Raises
-        ------
-        ParameterError : a period below a nanosecond
-        """
+        """Be due a period from now, and then periodically."""
         period_ns = round(period_s * 1e9)
         if period_ns < 1:
             raise ParameterError("period_s", period_s, "at least 1e-9 s")
@@ -62,25 +42,14 @@ class SteppedTimer:
 
 
 class SteppedTimers:
-    """All timers of a node.
-
-    Parameters
-    ----------
-    clock : simulated
-    on_change : called after a timer was started or stopped
-    """
+    """All timers of a node."""
 
     def __init__(self, clock: Clock, on_change: Callable[[], None]) -> None:
         self._clock, self._on_change = clock, on_change
         self._timers: list[SteppedTimer] = []
 
     def create(self, callback: Callable[[], None]) -> SteppedTimer:
-        """A further timer, stopped.
-
-        Parameters
-        ----------
-        callback : called when it is due
-        """
+        """A further timer, stopped."""
         timer = SteppedTimer(self._clock, callback, self._on_change)
         self._timers.append(timer)
         return timer
@@ -91,12 +60,7 @@ class SteppedTimers:
         return min((timer.due_ns for timer in self._timers), default=NEVER_NS)
 
     def fire(self, now_ns: int) -> None:
-        """Call what is due, in the order of due times, then of creation; each timer once.
-
-        Parameters
-        ----------
-        now_ns : ns
-        """
+        """Call what is due, in the order of due times, then of creation; each timer once."""
         while True:
             # min() keeps the first of equals.
             timer = min(self._timers, key=lambda timer: timer.due_ns, default=None)
@@ -108,17 +72,7 @@ class SteppedTimers:
 
 @dataclass(slots=True)
 class Member:
-    """What is known of a participant in lock-step.
-
-    Attributes
-    ----------
-    name : of the node
-    heard : topics whose messages make it its turn
-    next_due_ns : when its next timer is due, ns
-    given : messages of each topic that it was given so far, by topic
-    published : messages that it published on each topic, by topic
-    here : whether it has answered
-    """
+    """What is known of a participant in lock-step."""
 
     name: str
     heard: tuple[str, ...] = ()
@@ -129,42 +83,18 @@ class Member:
 
 
 class Turns:
-    """Whose turn it is: the participants with messages that they were not given, or with a timer that is due.
-
-    Parameters
-    ----------
-    names : of the participants, in the order of their turns
-
-    Attributes
-    ----------
-    members : by name, in that order
-    totals : messages published on each topic, over all participants and the coordinator, by topic
-    """
+    """Whose turn it is: the participants with messages that they were not given, or with a timer that is due."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.members = {name: Member(name) for name in names}
         self.totals: dict[str, int] = {}
 
     def count(self, topic: str, messages: int = 1) -> None:
-        """Note messages of the coordinator itself, or of a participant.
-
-        Parameters
-        ----------
-        topic : full name
-        messages : how many more
-        """
+        """Note messages of the coordinator itself, or of a participant."""
         self.totals[topic] = self.totals.get(topic, 0) + messages
 
     def note(self, name: str, published: Mapping[str, int], heard: tuple[str, ...], next_due_ns: int) -> None:
-        """Take a participant's answer; one of a name that takes no part is ignored.
-
-        Parameters
-        ----------
-        name : of the participant
-        published : messages that it published so far, by topic; fewer than before: the node was restarted
-        heard : topics whose messages make it its turn
-        next_due_ns : when its next timer is due, ns
-        """
+        """Take a participant's answer; one of a name that takes no part is ignored."""
         member = self.members.get(name)
         if member is None:
             return
@@ -175,23 +105,12 @@ class Turns:
         member.heard, member.next_due_ns, member.here = heard, next_due_ns, True
 
     def unheard(self, member: Member) -> list[str]:
-        """Topics with messages that a participant was not given.
-
-        Parameters
-        ----------
-        member : the participant
-        """
+        """Topics with messages that a participant was not given."""
         totals, given = self.totals, member.given
         return [topic for topic in member.heard if totals.get(topic, 0) > given.get(topic, 0)]
 
     def is_due(self, member: Member, now_ns: int) -> bool:
-        """Whether it is a participant's turn.
-
-        Parameters
-        ----------
-        member : the participant
-        now_ns : ns
-        """
+        """Whether it is a participant's turn."""
         if member.next_due_ns <= now_ns:
             return True
         totals, given = self.totals, member.given
@@ -201,10 +120,5 @@ class Turns:
         return False
 
     def give(self, member: Member) -> None:
-        """Note that a participant gets everything that was published so far.
-
-        Parameters
-        ----------
-        member : the participant
-        """
+        """Note that a participant gets everything that was published so far."""
         member.given.update(self.totals)

@@ -7,18 +7,7 @@ NOBODY = b""
 
 
 class WriterClaim:
-    """Admits the messages of one writer, and refuses those of any other meanwhile.
-
-    Parameters
-    ----------
-    silence_s : after so long without a message the claim is given back, s
-
-    Attributes
-    ----------
-    holder : the writer's GID, :data:`NOBODY` for none
-    refused : messages of others, a count
-    intruder : GID of the newest of them, :data:`NOBODY` for none
-    """
+    """Admits the messages of one writer, and refuses those of any other meanwhile."""
 
     def __init__(self, silence_s: float) -> None:
         self._silence_s, self._heard_s = silence_s, 0.0
@@ -32,13 +21,7 @@ class WriterClaim:
         return self._returns > 1
 
     def admits(self, gid: bytes, now_s: float) -> bool:
-        """Whether a message is the owner's.
-
-        Parameters
-        ----------
-        gid : of its publisher
-        now_s : monotonic or virtual time, s
-        """
+        """Whether a message is the owner's."""
         if gid == self.holder:
             self._heard_s = now_s
             self._returns += self._disturbed
@@ -52,12 +35,7 @@ class WriterClaim:
         return False
 
     def refuse(self, gid: bytes) -> None:
-        """Count a message of another.
-
-        Parameters
-        ----------
-        gid : of its publisher
-        """
+        """Count a message of another."""
         self.refused += 1
         self.intruder, self._disturbed = gid, True
 

@@ -90,22 +90,6 @@ def simulate_calibration(
 
     A controller of proportional and derivative action on the capstans' angles gives the torque at each sample, which
     is held until the next. The plant follows from rest at the chirp's first angle, after a second of holding it.
-
-    Parameters
-    ----------
-    robot : with capstans and strings
-    rng : draws the sensors' errors
-    chirp : of the capstans' angles; None: johnston's
-    duration_s : of the record; None: the chirp's
-    sample_s : sample period
-    bandwidth_rad_per_s : of the controller
-    encoders : of the strings; None: johnston's
-    tendon_noise_m : standard deviation of the tendons' readings
-
-    Raises
-    ------
-    ParameterError : a robot without capstans or strings
-    ContinuumRobotError : the simulation diverged
     """
     capstans = drives(robot)
     if not capstans or not robot.strings:

@@ -116,12 +116,7 @@ class Contact:
             raise refuse("end_s", self.end_s, f"later than start_s = {self.start_s:g} s")
 
     def location_m(self, robot: Robot) -> float:
-        """Arc length of the contact from the base, m.
-
-        Raises
-        ------
-        ParameterError : the robot is shorter, or has fewer disks
-        """
+        """Arc length of the contact from the base, m."""
         if self.disk is not None:
             locations = robot.disk_arc_lengths_m
             if self.disk > len(locations):
@@ -148,26 +143,14 @@ class Contact:
         return float(min(rise, fall, 1.0))
 
     def load(self, model: Kinematics, c: ArrayLike, c_rate: ArrayLike, time_s: float) -> ContactLoad:
-        """What the robot feels of it.
-
-        Parameters
-        ----------
-        model : the robot's kinematics
-        c, c_rate : (n,) state, 1/m and 1/(m.s)
-        time_s : for the schedule, s
-        """
+        """What the robot feels of it."""
         s_m = self.location_m(model.robot)
         touch = _Touch.at(self, model.poses(c, [s_m])[0], model.body_jacobian(c, s_m))
         rate = np.asarray(c_rate, dtype=float)
         return touch.load(s_m, touch.gap_m, rate, self.presence(time_s))
 
     def generalized_force(self, model: Kinematics, c: ArrayLike, c_rate: ArrayLike, time_s: float) -> Vector:
-        """Its force on the strain coefficients, (n,), N.m^2; arguments as for :meth:`load`.
-
-        Parameters
-        ----------
-        model : kinematics of the rod that is touched
-        """
+        """Its force on the strain coefficients, (n,), N.m^2; arguments as for :meth:`load`."""
         s_m = self.location_m(model.robot)
         return model.body_jacobian(c, s_m).T @ self.load(model, c, c_rate, time_s).wrench_in_disk
 
@@ -197,19 +180,7 @@ class ContactLoad:
 
 
 def contact_force(gap: float, gap_rate: float, slip: Vector, law: tuple[float, float, float]) -> tuple[float, Vector]:
-    """Normal force and friction of a wall or sphere.
-
-    Parameters
-    ----------
-    gap : between the surfaces, m; negative where they penetrate
-    gap_rate : its rate, m/s
-    slip : (2,) speed along the surface, m/s
-    law : stiffness (N/m), dissipation (s/m) and Coulomb's friction coefficient
-
-    Returns
-    -------
-    normal force >= 0, N, and friction on the robot, (2,), N
-    """
+    """Normal force and friction of a wall or sphere."""
     stiffness, dissipation, friction = law
     normal = stiffness * max(-gap, 0.0) * max(1 - dissipation * gap_rate, 0.0)
     speed = math.sqrt(slip[0] ** 2 + slip[1] ** 2 + FRICTION_SPEED_M_PER_S**2)
@@ -312,10 +283,6 @@ class PlantContacts:
     def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
         """For a step from the state ``c``: c and of each wall and sphere gap (m), law, gradient of the gap (n,) and of
         the slip (2, n); and the pushes' force (n,).
-
-        Parameters
-        ----------
-        model : kinematics of the rod that is touched
         """
         values, push = [c], np.zeros(self._n)
         for contact, s_m in zip(self.contacts, self.locations_m, strict=True):
@@ -336,10 +303,6 @@ class PlantContacts:
         """Of every wall and sphere gap (m), law, gradient of the gap (n,) and Jacobian of the slip (2, n).
 
         The law is that of :attr:`Contact.law`, all zeros where the contact is not there.
-
-        Parameters
-        ----------
-        parameters : of :meth:`parameters`
         """
         for k in range(len(self._compliant)):
             slot = parameters[self._n + k * self._slot :][: self._slot]
@@ -348,12 +311,7 @@ class PlantContacts:
             yield gap, law, slot[4 : 4 + self._n], slot[4 + self._n :].reshape(2, self._n)
 
     def loads(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[ContactLoad, ...]:
-        """The truth about every contact.
-
-        Parameters
-        ----------
-        model : kinematics of the rod that is touched
-        """
+        """The truth about every contact."""
         absent = (False, np.zeros(6), np.zeros(3), 0.0)
         return tuple(
             contact.load(model, c, c_rate, time_s)

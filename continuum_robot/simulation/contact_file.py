@@ -14,18 +14,7 @@ from continuum_robot.simulation.contact import Contact
 
 
 def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> tuple[Contact, ...]:
-    """Read contacts from YAML text: a mapping with the key ``contacts``, a list.
-
-    Parameters
-    ----------
-    text : YAML
-    robot : the robot that they touch
-    file : for the messages
-
-    Raises
-    ------
-    RobotFileError : malformed, unknown or missing keys, impossible values, a location that the robot does not have
-    """
+    """Read contacts from YAML text: a mapping with the key ``contacts``, a list."""
     path = None if file is None else Path(file)
     mapping, lines = plain_yaml(text, path)
     source = Source(path, lines)
@@ -40,12 +29,7 @@ def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> t
 
 
 def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
-    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`.
-
-    Raises
-    ------
-    RobotFileError : the file cannot be used
-    """
+    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`."""
     path = Path(file)
     return parse_contacts(read_yaml(path, "contact file"), robot, path)
 

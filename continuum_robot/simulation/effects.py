@@ -27,18 +27,7 @@ _OF_STRINGS = ("string_noise_m", "string_resolution_m", "string_mean_error_m", *
 
 
 def check_plant_settings(robot: Robot, level: str, coupling: Coupling | None = None) -> None:
-    """Refuse settings of the robot that moves, its tendons and motors, which would do nothing.
-
-    Parameters
-    ----------
-    robot : that is simulated
-    level : one of ``LEVELS``
-    coupling : of its motors and tendons; None: one each
-
-    Raises
-    ------
-    ParameterError : names the key, and what it has to be
-    """
+    """Refuse settings of the robot that moves, its tendons and motors, which would do nothing."""
     _refuse(robot, _idle_in_plant(robot, level, coupling))
 
 

@@ -120,21 +120,7 @@ class FaultBoard:
         now_s: float | None = None,
         start_s: float | None = None,
     ) -> None:
-        """Inject or schedule a fault.
-
-        Parameters
-        ----------
-        name : a name of :data:`FAULTS`; "" clears all faults
-        channel : index of the tendon or string, -1: all
-        magnitude : meaning and unit as in :data:`FAULTS`
-        duration_s : how long it lasts, 0: until cleared, s
-        now_s : s; None: no time is known yet
-        start_s : when it begins, s; None: now
-
-        Raises
-        ------
-        ParameterError : unknown name (lists the known ones), or a value out of range
-        """
+        """Inject or schedule a fault."""
         if not name:
             self._faults.clear()
             return
@@ -160,21 +146,11 @@ class FaultBoard:
         self._faults = [fault for fault in self._faults if fault.end_s > now_s]
 
     def mask(self, name: str, now_s: float) -> NDArray[np.bool_]:
-        """Where a fault is active at ``now_s`` (s), shape (channels,).
-
-        Parameters
-        ----------
-        name : of the fault
-        """
+        """Where a fault is active at ``now_s`` (s), shape (channels,)."""
         return ~np.isnan(self.magnitude(name, now_s))
 
     def magnitude(self, name: str, now_s: float) -> NDArray[np.float64]:
-        """Magnitude of a fault at ``now_s`` (s), shape (channels,); NaN where it is not active.
-
-        Parameters
-        ----------
-        name : of the fault
-        """
+        """Magnitude of a fault at ``now_s`` (s), shape (channels,); NaN where it is not active."""
         values = np.full(self._count, np.nan)
         for fault in self._faults:
             if fault.name == name and fault.start_s <= now_s < fault.end_s:

@@ -86,16 +86,7 @@ class HungWeightBench:
         self._derivative.reset()
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on.
-
-        Parameters
-        ----------
-        aborted : asked once
-
-        Raises
-        ------
-        DeviceError : it was aborted
-        """
+        """Switch torque on."""
         if aborted():
             raise interrupted("simulated tendon actuators")
         self._is_enabled = True

@@ -64,12 +64,7 @@ class ModulationPlant:
         self._tension: Vector = np.zeros(robot.tendon_count)
 
     def advance(self, command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (N,), N.
-
-        Parameters
-        ----------
-        command : of every drive, shape (N,), N
-        """
+        """Move for ``duration_s`` (s) under constant tensions (N,), N."""
         self._tension = np.clip(command, 0.0, self.current_limit_a * self._newton_per_ampere)
         force = self._pull.T @ self._tension
         rate = self._between(force, _BALANCED * duration_s)

@@ -58,13 +58,7 @@ class MotorModel:
         rng: np.random.Generator,
         mounted: Callable[[Vector], Vector] = np.copy,
     ) -> MotorModel:
-        """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration.
-
-        Parameters
-        ----------
-        tendon_count : number of motors
-        mounted : what the motors have, (N,), in the order of the tendons that they pull
-        """
+        """The model of a robot's actuators; the generator draws the rotors' angles at the straight configuration."""
         same = "newton_per_ampere", "viscous_ns_per_m", "coulomb_n", "cogging_n", "cogging_rad_per_m"
         return cls(
             **{key: mounted(actuators.each(key, tendon_count)) for key in same},
@@ -76,23 +70,13 @@ class MotorModel:
         )
 
     def first(self, count: int) -> MotorModel:
-        """The first motors alone: of motors that share tendons there are fewer, all of one kind.
-
-        Parameters
-        ----------
-        count : how many
-        """
+        """The first motors alone: of motors that share tendons there are fewer, all of one kind."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         arrays = {name: value[:count] for name, value in values.items() if isinstance(value, np.ndarray)}
         return replace(self, **arrays, servo=None if self.servo is None else self.servo.first(count))
 
     def slip(self, position: Vector) -> MaxwellSlip | None:
-        """The memory of the motors' dry friction, at rest; None where it builds up at once.
-
-        Parameters
-        ----------
-        position : spooled lengths, shape (N,), m
-        """
+        """The memory of the motors' dry friction, at rest; None where it builds up at once."""
         return motor_slip(self.coulomb_n, self.friction_travel_m, position)
 
     @property
@@ -109,17 +93,7 @@ class MotorModel:
         rate: Vector,
         duration_s: float,
     ) -> Vector:
-        """Rates of coordinates that solve R rate = known with the motors' friction and cogging over a time, (M,).
-
-        Parameters
-        ----------
-        resisting : R without them, shape (M, M)
-        known : shape (M,)
-        pull : displacements of the tendons for a unit of each coordinate, shape (N, M)
-        position : spooled lengths, shape (N,), m
-        rate : of the coordinates, where the search begins, shape (M,)
-        duration_s : over which they resist, s
-        """
+        """Rates of coordinates that solve R rate = known with the motors' friction and cogging over a time, (M,)."""
         for _ in range(_FRICTION_ITERATIONS):
             damping, cogging = self.drag(position, pull @ rate)
             system = resisting + duration_s * pull.T @ (damping[:, None] * pull)
@@ -127,13 +101,7 @@ class MotorModel:
         return rate
 
     def drag(self, position: Vector, speed: Vector) -> tuple[Vector, Vector]:
-        """Friction as damping at these speeds (N.s/m), and cogging (N): of motors without a memory, shape (N,) each.
-
-        Parameters
-        ----------
-        position : spooled lengths, shape (N,), m
-        speed : their rates, shape (N,), m/s
-        """
+        """Friction as damping at these speeds (N.s/m), and cogging (N): of motors without a memory, shape (N,) each."""
         slow = np.maximum(np.abs(speed), _AT_REST_M_PER_S)
         damping = self.viscous_ns_per_m + self.coulomb_n * np.tanh(slow / FRICTION_SPEED_M_PER_S) / slow
         return damping, self.cogging_n * np.sin(self.cogging_rad_per_m * position + self.cogging_phase_rad)
@@ -141,15 +109,7 @@ class MotorModel:
     def dry_friction(
         self, speed: Vector, position: Vector, anchors: Vector, duration_s: float
     ) -> tuple[Vector, Vector]:
-        """Force of dry friction at the end of a time, and its slope by the speed there, (N,) each: N, N.s/m.
-
-        Parameters
-        ----------
-        speed : of the tendons on the spools at its end, (N,), m/s
-        position : spooled lengths at its end, (N,), m
-        anchors : of the dry friction's elements, :attr:`MaxwellSlip.anchors`, (E, N), m; empty without a travel
-        duration_s : that time, s
-        """
+        """Force of dry friction at the end of a time, and its slope by the speed there, (N,) each: N, N.s/m."""
         if self.friction_travel_m > 0:
             force, slope = slip_force(position, anchors, self.coulomb_n, self.friction_travel_m)
             return force, duration_s * slope

@@ -214,13 +214,7 @@ class MovingRod:
         return spool
 
     def reset(self, c: ArrayLike, c_rate: ArrayLike | None = None, *, spooled_m: ArrayLike | None = None) -> None:
-        """Be at a state, without currents.
-
-        Parameters
-        ----------
-        c, c_rate : (n,); None: at rest
-        spooled_m : tendon on each spool, 0 for the straight rod, (N,), m; None: no tendon is slack or stretched
-        """
+        """Be at a state, without currents."""
         self._state[:] = 0.0
         self.c[:] = c
         self.c_rate[:] = 0.0 if c_rate is None else c_rate
@@ -235,16 +229,7 @@ class MovingRod:
         self._reset(self._shape, self._plant)
 
     def step(self, duration_s: float, count: int = 1) -> int:
-        """Move for a time in equal steps; all that is given stays constant in it.
-
-        Returns
-        -------
-        how often forces were evaluated
-
-        Raises
-        ------
-        ConvergenceError : parts of a 4096th of a step do not converge either; the state is that before such a part
-        """
+        """Move for a time in equal steps; all that is given stays constant in it."""
         step_s = ct.c_double(duration_s / count)
         changes = any(one is not None for one in (self._hysteresis, self._slip, self._friction, self._rubbing))
         evaluations = 0
@@ -259,19 +244,7 @@ class MovingRod:
         return evaluations
 
     def follow(self, time_s: ArrayLike, step_s: float, given: Callable[[float], object] | None = None) -> Motion:
-        """Move from the state now, at the first of some times, to the others.
-
-        Parameters
-        ----------
-        time_s : (k,) increasing, s
-        step_s : longest step, s; between two times all steps are equal
-        given : called with the time of each step's last stage, s, to write what is given in it; None: it stays
-
-        Raises
-        ------
-        ParameterError : times that do not increase, or a step that is not positive
-        ConvergenceError : a step does not converge
-        """
+        """Move from the state now, at the first of some times, to the others."""
         times = np.asarray(time_s, dtype=float)
         if times.ndim != 1 or len(times) < 2 or not np.isfinite(times).all() or not (np.diff(times) > 0).all():
             raise ParameterError("time_s", time_s, "two increasing times or more, s")

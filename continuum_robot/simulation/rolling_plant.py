@@ -55,12 +55,7 @@ class RollingPlant:
         self._tension = np.zeros(2)
 
     def advance(self, command: Vector, duration_s: float) -> None:
-        """Move for ``duration_s`` (s) under constant tensions (2,), N.
-
-        Parameters
-        ----------
-        command : of both tendons, shape (2,), N
-        """
+        """Move for ``duration_s`` (s) under constant tensions (2,), N."""
         tension = np.clip(command, 0.0, self.current_limit_a * self._newton_per_ampere)
         self._tension = tension
         pull, h = -self._joints.levers_m, BALANCED * duration_s

@@ -50,13 +50,6 @@ class PositionLoop:
         """Force on the tendons at the end of a time, and how fast it falls with the speed there, (N,) each: N, N.s/m.
 
         The largest force falls linearly to none at the no-load speed, and brakes beyond it.
-
-        Parameters
-        ----------
-        goal : (N,), m; NaN: the torque is off, no force
-        position, speed : of the tendons on the spools at its end, (N,), m and m/s
-        largest_n : force at the largest current, (N,)
-        duration_s : that time, s
         """
         wanted = self.stiffness_n_per_m * (goal - position) - self.damping_ns_per_m * speed
         slower = largest_n / self.no_load_speed_m_per_s

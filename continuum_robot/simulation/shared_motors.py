@@ -84,22 +84,7 @@ class SharedMotors:
     def move(
         self, drive: Drive, tension_n: Vector, followed_m_per_s: Vector, rubbed_nm: Vector, duration_s: float
     ) -> None:
-        """Go on for a time.
-
-        Parameters
-        ----------
-        drive : its ``desired`` are displacements of the tendons, NaN where the torque is off: of all motors that move
-            such a tendon; or currents as :attr:`spools` has them
-        tension_n : of the tendons at the beginning, (N,), N
-        followed_m_per_s : how fast their other ends give way then, (N,), m/s
-        rubbed_nm : the most that friction of its wires takes of each capstan's torque, (k,), N.m
-        duration_s : s
-
-        Raises
-        ------
-        ParameterError : displacements that the motors cannot make
-        ConvergenceError : no speeds solve the step
-        """
+        """Go on for a time."""
         coupling, motor, h = self._coupling, self._motor, duration_s
         newton_per_ampere = motor.newton_per_ampere / coupling.radius_at(coupling.tendons(self.wound_m))
         free = coupling.each_motors_least(drive.motor_free) > 0

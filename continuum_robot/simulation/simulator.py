@@ -126,12 +126,7 @@ class Simulator:
             )
 
     def open(self) -> None:
-        """Make plant and devices, which may take a while the first time on a machine, then let drivers connect.
-
-        Raises
-        ------
-        DeviceError : another process simulates this robot, or the sockets cannot be made
-        """
+        """Make plant and devices, which may take a while the first time on a machine, then let drivers connect."""
         with self._lock:
             if self.is_open:
                 return
@@ -183,17 +178,7 @@ class Simulator:
         return STEP_NS * 1e-9 if self.hardware is None else self.hardware.period_s
 
     def step(self, now_s: float) -> None:
-        """Move the robot up to ``now_s``: what was sent before acts, what the devices send then can be read.
-
-        Parameters
-        ----------
-        now_s : s, not decreasing
-
-        Raises
-        ------
-        DeviceError : not open
-        ContinuumRobotError : the integration diverged
-        """
+        """Move the robot up to ``now_s``: what was sent before acts, what the devices send then can be read."""
         begun_s = time.perf_counter()
         with self._lock:
             if self.now_s is None:
@@ -212,10 +197,6 @@ class Simulator:
         """Move the robot up to a time in steps of a millisecond, and skip nothing: for lock-step.
 
         It begins at the first time: after a reset of the stack, time does not begin at 0 again.
-
-        Parameters
-        ----------
-        t_ns : ns; a time that is over moves nothing
         """
         with self._lock:
             if self.now_s is None:
@@ -250,12 +231,7 @@ class Simulator:
 
     @property
     def plant(self) -> Plant:
-        """The robot that moves, at levels "wire", "mujoco" and "dynamics" of a rod.
-
-        Raises
-        ------
-        DeviceError : there is none (yet)
-        """
+        """The robot that moves, at levels "wire", "mujoco" and "dynamics" of a rod."""
         if self.hardware is not None:
             return self.hardware.plant
         if self.actuators is not None:
@@ -263,44 +239,17 @@ class Simulator:
         raise DeviceError("simulator", "has no plant", "Open it, at level dynamics or wire.")
 
     def set_payload(self, payload_kg: float) -> None:
-        """Hang another mass at the robot's tip, from the next step on.
-
-        Parameters
-        ----------
-        payload_kg : kg
-
-        Raises
-        ------
-        ContinuumRobotError : not a mass, or a robot without a plant that can change it
-        """
+        """Hang another mass at the robot's tip, from the next step on."""
         with self._lock:
             self.plant.set_payload(payload_kg)
 
     def set_gravity(self, gravity_m_per_s2: ArrayLike) -> None:
-        """Go on in another gravity, as a stage turns the robot, from the next step on.
-
-        Parameters
-        ----------
-        gravity_m_per_s2 : in the base frame, (3,), m/s^2
-        """
+        """Go on in another gravity, as a stage turns the robot, from the next step on."""
         with self._lock:
             self.plant.set_gravity(gravity_m_per_s2)
 
     def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
-        """Make a device misbehave from the next step on.
-
-        Parameters
-        ----------
-        fault : name; "" ends all. At levels "wire" and "mujoco" of :meth:`SimulatedHardware.inject`, else of
-            :meth:`SimulatedTendonActuators.inject`
-        target : index from 0 of the tendon; -1: all
-        magnitude : in the fault's unit
-        duration_s : s; 0: until ended
-
-        Raises
-        ------
-        ParameterError : unknown name (lists the known ones), or a value out of range
-        """
+        """Make a device misbehave from the next step on."""
         with self._lock:
             if self.hardware is not None:
                 self.hardware.inject(fault, target, magnitude, duration_s)

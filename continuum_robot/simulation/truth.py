@@ -24,17 +24,7 @@ def shipped_truths() -> tuple[str, ...]:
 
 
 def truth_file(robot: Robot, given: str = "") -> str:
-    """Path of the file of the true robot; empty: the robot is its own truth.
-
-    Parameters
-    ----------
-    robot : as believed
-    given : path, name of a shipped truth, or ``none``, instead of the file's ``simulation.truth``
-
-    Raises
-    ------
-    ParameterError : no such file
-    """
+    """Path of the file of the true robot; empty: the robot is its own truth."""
     name = given or robot.simulation.truth
     if not name or name == NO_TRUTH:
         return ""
@@ -47,18 +37,7 @@ def truth_file(robot: Robot, given: str = "") -> str:
 
 
 def true_robot(robot: Robot, given: str = "") -> Robot:
-    """The robot that is simulated: of the same name and seed, with the devices that the believed one has.
-
-    Parameters
-    ----------
-    robot : as believed
-    given : as of :func:`truth_file`
-
-    Raises
-    ------
-    RobotFileError : a file that cannot be used, or a robot that cannot stand in for the believed one; names the key
-    ParameterError : no such file
-    """
+    """The robot that is simulated: of the same name and seed, with the devices that the believed one has."""
     file = truth_file(robot, given)
     if not file:
         return robot

@@ -56,15 +56,7 @@ class TruthRingWriter:
         self._written = int(self._rows[0, 0])
 
     def write(self, time_s: float, lived_s: float, tension_n: Vector, motor_n: Vector, displacement_m: Vector) -> None:
-        """Note one instant.
-
-        Parameters
-        ----------
-        time_s : of the simulator's clock, s
-        lived_s : how long the robot has lived, without what was skipped after stalls, s
-        tension_n, motor_n : of the tendons, and what the motors' true currents pull with, shape (N,), N
-        displacement_m : of the tendons by the backbone's shape, shape (N,), m
-        """
+        """Note one instant."""
         row = self._rows[1 + self._written % self._kept]
         count = tension_n.size
         row[0], row[1] = time_s, lived_s
@@ -92,12 +84,7 @@ class TruthRingReader:
         self.lost = 0
 
     def read(self) -> dict[str, Vector]:
-        """The rows since the last call.
-
-        Returns
-        -------
-        by name, shape (T,) for :data:`COLUMNS_OF_TIME`, (T, N) for :data:`QUANTITIES`; empty while nobody writes
-        """
+        """The rows since the last call."""
         rows = self._mapped()
         if rows is None:
             return {}

@@ -63,13 +63,7 @@ class Wiring:
         return np.asarray(self._ordered(coupling.each_motors_least(least))[coupling.motor])
 
     def pulled(self, displacement: Vector, here: Vector) -> Vector:
-        """Displacements of the tendons at those that the driver commands, m; NaN where the torque is off.
-
-        Parameters
-        ----------
-        displacement : (N,), m
-        here : as :meth:`seen`, (N,), m
-        """
+        """Displacements of the tendons at those that the driver commands, m; NaN where the torque is off."""
         coupling = self._coupling
         if coupling is None:
             return self._ordered(self._ratio * displacement)

@@ -44,12 +44,7 @@ def copy_into(place: cython.double[::1], values: cython.double[::1], count: cyth
 
 
 def vector(values: int | Iterable[float]) -> Any:
-    """A vector of floats for stepped code.
-
-    Parameters
-    ----------
-    values : of which it is made; a number: so many zeros
-    """
+    """A vector of floats for stepped code."""
     floats = [0.0] * values if isinstance(values, int) else [float(value) for value in values]
     if cython.compiled:
         return array("d", floats or [0.0])
@@ -57,12 +52,7 @@ def vector(values: int | Iterable[float]) -> Any:
 
 
 def integers(values: int | Iterable[int]) -> Any:
-    """A vector of C integers for stepped code.
-
-    Parameters
-    ----------
-    values : of which it is made; a number: so many zeros
-    """
+    """A vector of C integers for stepped code."""
     whole = [0] * values if isinstance(values, int) else [int(value) for value in values]
     if cython.compiled:
         return array("i", whole or [0])
@@ -70,22 +60,12 @@ def integers(values: int | Iterable[int]) -> Any:
 
 
 def counters(count: int) -> Any:
-    """A vector of whole numbers below 2**63 for stepped code, all 0.
-
-    Parameters
-    ----------
-    count : how many
-    """
+    """A vector of whole numbers below 2**63 for stepped code, all 0."""
     if cython.compiled:
         return array("q", [0] * count)
     return [0] * count
 
 
 def matrix(rows: Iterable[Iterable[float]]) -> Any:
-    """A matrix for stepped code, row after row in one vector.
-
-    Parameters
-    ----------
-    rows : of equal length
-    """
+    """A matrix for stepped code, row after row in one vector."""
     return vector([value for row in rows for value in row])

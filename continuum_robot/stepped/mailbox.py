@@ -14,16 +14,7 @@ from continuum_robot.stepped.system_calls import memory_fence
 
 @cython.cclass
 class Mailbox:
-    """Holds the newest post; the cycle takes it, and never waits for who posts.
-
-    Parameters
-    ----------
-    size : numbers in a post
-
-    Attributes
-    ----------
-    values : the newest post that :meth:`take` took
-    """
+    """Holds the newest post; the cycle takes it, and never waits for who posts."""
 
     size: cython.int
     posts: cython.longlong
@@ -37,16 +28,7 @@ class Mailbox:
         self.posts = self.taken = 0
 
     def post(self, numbers: Sequence[float]) -> None:
-        """Leave numbers for the next cycle, over those that it has not taken yet. From one thread only.
-
-        Parameters
-        ----------
-        numbers : as many as the box holds
-
-        Raises
-        ------
-        ParameterError : another number of them
-        """
+        """Leave numbers for the next cycle, over those that it has not taken yet. From one thread only."""
         j: cython.int
         if len(numbers) != self.size:
             raise ParameterError("numbers", len(numbers), f"{self.size} numbers")

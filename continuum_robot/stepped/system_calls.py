@@ -41,14 +41,7 @@ def signed_word(data: cython.uchar[::1], at: cython.int) -> cython.int:
 
 @cython.cclass
 class CanFrame:
-    """A ``struct can_frame``, read from and written to a non-blocking socket as one datagram.
-
-    Attributes
-    ----------
-    head : the four bytes of the identifier and its flags as they stand on the wire, lowest byte highest, not negative
-    length : of the data, in bytes
-    first, second : the data as two signed words, big-endian, whatever the length
-    """
+    """A ``struct can_frame``, read from and written to a non-blocking socket as one datagram."""
 
     head: cython.longlong
     length: cython.int

@@ -31,22 +31,7 @@ _SETTLING_S = 1.0
 
 
 def measure_bare_loop(seconds: float, stop: StopRequest) -> dict[str, Any]:
-    """Publish states of five tendons at 1 kHz to another process that answers each with a command.
-
-    Parameters
-    ----------
-    seconds : length of the measurement, s
-    stop : ends it early
-
-    Returns
-    -------
-    ``loop_rate_hz``, ``missed_cycles_percent``, ``round_trip_p50_us``, ``round_trip_p99_us``,
-    ``round_trip_max_us``, ``processor_percent`` of both processes, 100 % one core
-
-    Raises
-    ------
-    DeviceError : the other process does not appear
-    """
+    """Publish states of five tendons at 1 kHz to another process that answers each with a command."""
     answerer = subprocess.Popen([sys.executable, "-m", "continuum_robot.app.bench.bare_loop"])
     try:
         initialize(args=[])

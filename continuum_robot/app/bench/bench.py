@@ -37,23 +37,7 @@ ROBOT = "opencr_five_tendon"
 
 
 def run_bench(seconds: float, json_file: Path | None, console: Console | None = None) -> int:
-    """Measure, print, and write JSON.
-
-    Parameters
-    ----------
-    seconds : length of each run of the loop, s
-    json_file : where to write the numbers too, None for nowhere
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0; 130 or 143 where it was stopped by SIGINT or SIGTERM
-
-    Raises
-    ------
-    BusyDomainError : another stack lives in this DDS domain
-    DeviceError : the stack did not come up
-    """
+    """Measure, print, and write JSON."""
     console = console or Console()
     robot = load_for_stack(StackOptions(robot=ROBOT))
     numbers: dict[str, Any] = {"loop_seconds": seconds, **machine()}

@@ -27,17 +27,7 @@ ANSWER_TIMEOUT_S = 5.0
 
 
 class SimulatedBoards:
-    """A context in which another process simulates a robot to the bytes on its CAN channels.
-
-    Parameters
-    ----------
-    robot : with motor boards
-    namespace : of the sockets, see :func:`continuum_robot.drivers.simulated_wires.robot_key`
-
-    Raises
-    ------
-    DeviceError : it does not start
-    """
+    """A context in which another process simulates a robot to the bytes on its CAN channels."""
 
     def __init__(self, robot: Robot, namespace: str) -> None:
         context = multiprocessing.get_context("spawn")

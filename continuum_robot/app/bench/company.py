@@ -36,21 +36,6 @@ def loop_in_company(options: StackOptions, seconds: float, stop: StopRequest) ->
 
     A stage begins when its program is started: what the start costs the loop is in the numbers. Somebody takes what the
     page sends and draws nothing: what a browser costs is a matter of its graphics.
-
-    Parameters
-    ----------
-    options : which robot and nodes
-    seconds : length of each stage, s
-    stop : ends it
-
-    Returns
-    -------
-    the loop's numbers and ``faults`` behind ``without_page_``, ``with_page_``, ``with_client_``, ``with_recorder_``;
-    ``page_frames_hz``, ``page_processor_percent``
-
-    Raises
-    ------
-    DeviceError : the stack or a program did not come up
     """
     python = [sys.executable, "-m"]
     with (

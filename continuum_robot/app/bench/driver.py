@@ -48,19 +48,6 @@ def measure_driver_cycle(
 
     Read, control (the controller in the cycle holds the robot), check and write, through real sockets; the boards and
     the plant are in another process.
-
-    Parameters
-    ----------
-    robot : with actuators, limits and control settings
-    wait : returns when it has been measured long enough; called for each form
-    progress : receives a line where the cycle has to be compiled
-
-    Returns
-    -------
-    ``driver_boards``, ``driver_tendons``, ``driver_form``: the one that runs by default, and why as
-    ``driver_form_reason``; for that form as ``driver_``, and for each as ``driver_interpreted_`` and
-    ``driver_compiled_``: the numbers of :func:`measure_form`. ``simulated_boards_processor_percent``: of the other
-    process
     """
     default = compiled_form(progress)
     forms = [interpreted_form("it is measured"), default] if default.compiled else [default]
@@ -76,24 +63,7 @@ def measure_driver_cycle(
 
 
 def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[str, Any]:
-    """Run the loop in one form while ``wait`` lasts, as :func:`measure_driver_cycle`.
-
-    Parameters
-    ----------
-    robot, wait : as there
-    form : of the cycle
-
-    Returns
-    -------
-    ``loop_rate_hz``, ``missed_cycles_percent``, ``period_p99_us``, ``period_max_us``; ``late_p99_us``: how much later
-    than a period after the one before a cycle begins; ``response_p50_us`` and ``response_p99_us``: from the beginning
-    of a cycle to its command written; ``cycle_us`` and ``processor_percent``: processor time of the loop's thread, with
-    100 % one core; ``faults``, ``boards``, ``simulated_boards_processor_percent``
-
-    Raises
-    ------
-    DeviceError : the boards do not come up
-    """
+    """Run the loop in one form while ``wait`` lasts, as :func:`measure_driver_cycle`."""
     robot = wired(robot)
     use_exact_timers()
     ask_for_short_slices()

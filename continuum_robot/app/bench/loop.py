@@ -37,22 +37,7 @@ class Stopped(KeyboardInterrupt):
 
 
 def loop_in_one_process(options: StackOptions, seconds: float, stop: StopRequest) -> dict[str, Any]:
-    """The loop with all nodes in this process.
-
-    Parameters
-    ----------
-    options : which robot and nodes
-    seconds : length of the measurement, s
-    stop : ends it
-
-    Returns
-    -------
-    ``nodes``, the loop's numbers, ``processor_percent`` with 100 % one core, ``faults``
-
-    Raises
-    ------
-    DeviceError : the stack did not come up
-    """
+    """The loop with all nodes in this process."""
     with running_stack(ComposedStack(options), stop) as stack:
         before_s, processor_s = time.monotonic(), time.process_time()
         numbers = loop_numbers(stack, seconds, stop)
@@ -70,10 +55,6 @@ def loop_in_separate_processes(options: StackOptions, seconds: float, stop: Stop
 
     Arguments, result and errors as :func:`loop_in_one_process`; beside the sum of the processes the result has
     ``<group>_processor_percent`` for each, and ``loop_processor_us_a_cycle``: processor time of driver and controller.
-
-    Parameters
-    ----------
-    seconds, stop : as there
     """
     with running_stack(ProcessStack(options), stop) as stack:
         before_s, before = time.monotonic(), {name: processor_time_s(pid) for name, pid in stack.pids.items()}
@@ -92,13 +73,7 @@ def loop_in_separate_processes(options: StackOptions, seconds: float, stop: Stop
 
 @contextlib.contextmanager
 def running_stack(stack: Stack, stop: StopRequest) -> Iterator[Stack]:
-    """The stack, up and settled; down at the end. Raises :class:`DeviceError` where it does not come up.
-
-    Parameters
-    ----------
-    stack : not started yet
-    stop : ends the wait for it
-    """
+    """The stack, up and settled; down at the end. Raises :class:`DeviceError` where it does not come up."""
     try:
         stack.start()
         problem = wait_until_up(stack, stop, STARTUP_TIMEOUT_S)
@@ -113,20 +88,7 @@ def running_stack(stack: Stack, stop: StopRequest) -> Iterator[Stack]:
 def loop_numbers(
     stack: ComposedStack, seconds: float, stop: StopRequest, begin: Callable[[], object] = lambda: None
 ) -> dict[str, float]:
-    """``LOOP_KEYS`` of the driver's loop over a time from now on.
-
-    Parameters
-    ----------
-    stack : which runs
-    seconds : how long, s
-    stop : ends it
-    begin : called as the time begins; what it costs the loop is in the numbers
-
-    Raises
-    ------
-    DeviceError : the driver does not say its numbers
-    Stopped : a stop was asked for
-    """
+    """``LOOP_KEYS`` of the driver's loop over a time from now on."""
     stack.reset_statistics()
     begin()
     wait_or_stop(stop, seconds)
@@ -138,11 +100,6 @@ def loop_numbers(
 
 
 def wait_or_stop(stop: StopRequest, duration_s: float) -> None:
-    """Wait. Raises :class:`Stopped` where a stop was asked for.
-
-    Parameters
-    ----------
-    duration_s : s
-    """
+    """Wait. Raises :class:`Stopped` where a stop was asked for."""
     if stop.wait(duration_s):
         raise Stopped

@@ -20,13 +20,7 @@ _HERTZ, _MICROSECONDS, _PERCENT = "{:.1f} Hz".format, "{:.0f} µs".format, "{:.2
 
 
 class Tables:
-    """Prints what was measured so far.
-
-    Parameters
-    ----------
-    console : where to print
-    numbers : of the benchmark, which fills them in meanwhile
-    """
+    """Prints what was measured so far."""
 
     def __init__(self, console: Console, numbers: Mapping[str, Any]) -> None:
         self._console, self._numbers = console, numbers

@@ -32,14 +32,7 @@ READY = "ready"
 
 
 def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArray[np.float64]]:
-    """What was written so far: ``time_s`` (T,) monotonic, ``tension_n``, ``motor_n`` (T, N), ``clarke_m`` (T, 2m).
-
-    Parameters
-    ----------
-    folder : of the run
-    tendons : number N
-    coordinates : number 2m
-    """
+    """What was written so far: ``time_s`` (T,) monotonic, ``tension_n``, ``motor_n`` (T, N), ``clarke_m`` (T, 2m)."""
     columns = 1 + 2 * tendons + coordinates
     data = np.fromfile(folder / TRUTH)
     rows = data[: data.size // columns * columns].reshape(-1, columns)
@@ -52,14 +45,7 @@ def read_truth(folder: Path, tendons: int, coordinates: int) -> dict[str, NDArra
 
 
 def main(robot_file: str, folder: Path, seed: int) -> int:
-    """Run until standard input ends.
-
-    Parameters
-    ----------
-    robot_file : its path
-    folder : where the truth is written
-    seed : of noise and faults
-    """
+    """Run until standard input ends."""
     robot = load_robot(robot_file)
     rng = np.random.default_rng(seed)
     plant = Plant(robot, rng=rng)

@@ -80,12 +80,7 @@ LEASE_S = 3.0
 
 
 class _Reference:
-    """Publishes a reference in a thread: this stack has no reference source.
-
-    Attributes
-    ----------
-    stamp_shift_s : of the stamps, s
-    """
+    """Publishes a reference in a thread: this stack has no reference source."""
 
     def __init__(self, link: StackLink, coordinates: int) -> None:
         self._link, self._straight = link, np.zeros(coordinates)
@@ -119,25 +114,7 @@ class _Reference:
 
 
 class ProcessRobot:
-    """A robot whose nodes and devices are processes. Use as a context manager.
-
-    Parameters
-    ----------
-    robot_file : with a hardware section of motor boards on CAN
-    folder : for ports, logs and recordings
-    seed : of noise
-
-    Attributes
-    ----------
-    file : robot file on the ports of the folder
-    robot, limits : of that file
-    link : to the stack
-    rate_hz : of the driver
-
-    Raises
-    ------
-    ParameterError : a robot without limits, or without motor boards on CAN
-    """
+    """A robot whose nodes and devices are processes. Use as a context manager."""
 
     def __init__(self, robot_file: str, folder: Path, seed: int) -> None:
         self.folder, self.rate_hz = folder, RATE_HZ
@@ -195,16 +172,7 @@ class ProcessRobot:
         return self._groups[node].pids[node]
 
     def order(self, **what: object) -> None:
-        """Have the devices do something.
-
-        Parameters
-        ----------
-        what : keys and values of the order
-
-        Raises
-        ------
-        DeviceError : the devices' process has ended, or answers with an error
-        """
+        """Have the devices do something."""
         if self._devices.stdin is None:
             raise DeviceError("devices", "ended", "See their log.")
         self._devices.stdin.write(json.dumps(what) + "\n")
@@ -217,16 +185,7 @@ class ProcessRobot:
             raise DeviceError("simulated devices", f"reported {line!r}", "See their messages above.")
 
     def judged_truth(self, begin_s: float) -> dict[str, Vector]:
-        """The truth since a time of the monotonic clock, with the reference as ``reference_m``.
-
-        Parameters
-        ----------
-        begin_s : of the monotonic clock, s
-
-        Returns
-        -------
-        by name, shape (T,) or (T, entries)
-        """
+        """The truth since a time of the monotonic clock, with the reference as ``reference_m``."""
         self.order()
         truth = read_truth(self.folder, self.robot.tendon_count, self.robot.coordinate_count)
         kept = truth["time_s"] >= begin_s
@@ -397,14 +356,7 @@ ACTIONS: dict[str, Callable[[ProcessRobot, Rng], Effect]] = {
 def run_campaign(
     robot_file: str, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> Iterator[FaultRecord]:
-    """All runs in processes, on one stack that is started once, and again where a run left it broken.
-
-    Parameters
-    ----------
-    robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
-    kinds : those that run elsewhere are left out
-    injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
-    """
+    """All runs in processes, on one stack that is started once, and again where a run left it broken."""
     chosen = [kind for kind in kinds if kind.runs == PROCESSES]
     yield from run_on_stacks(
         partial(_running, robot_file, seed), chosen, partial(run_one, ACTIONS), injection_time_count, seed

@@ -37,27 +37,7 @@ def run_faults(
     console: Console | None = None,
     where: WorkerOptions = HERE,
 ) -> int:
-    """Run the campaign and print what became of each fault.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or name of a shipped one; where it takes displacements, its own kinds run
-    kinds : names separated by commas; "" for all
-    injection_time_count : 1 to 3
-    seed : of noise, and of the tendons that are hit
-    json_file : where to write the records and the summary
-    processes : run the kinds that need processes and DDS too
-    console : where to print
-    where : the runs in virtual time are shared out
-
-    Returns
-    -------
-    0 where every run ended safe, else 1
-
-    Raises
-    ------
-    ContinuumRobotError : an unknown kind, a robot file that cannot be used, a busy DDS domain
-    """
+    """Run the campaign and print what became of each fault."""
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, PLAIN_WIDTH)
@@ -111,15 +91,7 @@ def run_faults(
 
 
 def run_soak(robot: str, hours: float, *, seed: int, out: Path) -> int:
-    """Run a soak: see :func:`continuum_robot.app.soak.run.run_soak`, which needs ROS.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or name of a shipped one
-    hours : how long
-    seed : of what is drawn
-    out : the results go to a folder named by the date in here
-    """
+    """Run a soak: see :func:`continuum_robot.app.soak.run.run_soak`, which needs ROS."""
     return int(importlib.import_module("continuum_robot.app.soak.run").run_soak(robot, hours, seed=seed, out=out))
 
 

@@ -50,23 +50,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What was done, and found by the way.
-
-    Attributes
-    ----------
-    detail : for the record
-    begin_s : from when on the robot's truth is judged, on the monotonic clock, s; NaN: from ``known_s``, or else from
-        when the action was called
-    known_s : when it could be known, s; NaN where only the robot's motion gives it away
-    resumed_s : when a process that was stopped went on, s: its ramp to the safe tension may begin then, and counts from
-        there. NaN: nothing was stopped
-    reaction : what must follow where that depends on what was drawn; "" for the kind's own
-    repair : ends the cause
-    slack_m : that was made, m
-    found : what found it, by ``node: fault``, with its sentence
-    problems : what was not as it must be
-    limits : by which the truth is judged; None: those of the robot
-    """
+    """What was done, and found by the way."""
 
     detail: str = ""
     begin_s: float = math.nan
@@ -148,13 +132,7 @@ def stopped_for(stand: Stand, processes: Sequence[str], duration_s: float) -> fl
 
 
 class Notices:
-    """Who named which fault first, and when, while a block runs.
-
-    Attributes
-    ----------
-    first_s : on the monotonic clock, s, by ``who: what``
-    reported : sentence, by the same
-    """
+    """Who named which fault first, and when, while a block runs."""
 
     def __init__(self, link: StackLink) -> None:
         self.first_s: dict[str, float] = {}
@@ -191,18 +169,7 @@ def run_one(
     seed: int,
     rng: Rng,
 ) -> FaultRecord:
-    """Move, let it happen, watch, judge, recover.
-
-    Parameters
-    ----------
-    actions : make it happen, by the kind's name
-    injection_time : a key of ``INJECTION_TIMES``
-    seed : of the campaign
-
-    Raises
-    ------
-    ContinuumRobotError : the motion cannot be started, or the action fails
-    """
+    """Move, let it happen, watch, judge, recover."""
     stand.move()
     time.sleep(INJECTION_TIMES[injection_time])
     after_s = stand.knowable_after_s(kind)
@@ -264,23 +231,7 @@ def run_on_stacks(
     injection_time_count: int,
     seed: int,
 ) -> Iterator[FaultRecord]:
-    """All runs on one stack that is started once, and again where a run left it broken.
-
-    Parameters
-    ----------
-    running : brings a stack up, while a block lasts
-    run : one run on a stack, by kind, injection time, seed and what draws
-    injection_time_count : of ``INJECTION_TIMES``, the first ones
-    seed : of noise and of what is drawn
-
-    Yields
-    ------
-    a record a run
-
-    Raises
-    ------
-    DeviceError : the stack does not end
-    """
+    """All runs on one stack that is started once, and again where a run left it broken."""
     rng = np.random.default_rng(seed)
     waiting = [(kind, injection_time) for kind in kinds for injection_time in injection_times(injection_time_count)]
     while waiting:

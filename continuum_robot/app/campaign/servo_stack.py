@@ -103,14 +103,7 @@ def run_one(stand: ServoStack, kind: ServoFault, injection_time: str, seed: int,
 
 
 def run_campaign(robot_file: str, kinds: Sequence[ServoFault], seed: int = 0) -> Iterator[FaultRecord]:
-    """One run of each of the kinds that run in processes.
-
-    Parameters
-    ----------
-    robot_file : path of a robot file or name of a shipped one, with servos on a serial bus
-    kinds : others are left out
-    seed : of what is drawn
-    """
+    """One run of each of the kinds that run in processes."""
     chosen = [kind for kind in kinds if kind.stack]
     yield from run_on_stacks(partial(_running, robot_file), chosen, run_one, 1, seed)
 

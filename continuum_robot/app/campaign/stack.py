@@ -143,16 +143,6 @@ class UpStand(StackStand):
     """The stack under test as ``up`` starts it, and what some of the actions need beside it.
 
     A machine on which the driver is late without any fault would judge itself: there the driver runs slower.
-
-    Parameters
-    ----------
-    robot_file : is copied to ``folder``
-    controller : ``clarke`` in the cycle, ``topic`` with it in a process of its own, or ``own``: of another package in
-        the cycle, with a contact observer of that package
-
-    Attributes
-    ----------
-    rate_hz : of the driver
     """
 
     def __init__(self, robot_file: str, folder: Path, controller: str) -> None:
@@ -187,12 +177,7 @@ class UpStand(StackStand):
         return self._page
 
     def start(self) -> None:
-        """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it.
-
-        Raises
-        ------
-        DeviceError : it does not come up, or is late at every rate
-        """
+        """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it."""
         problem = ""
         for self.rate_hz in RATES_HZ:
             self._options["parameters"] = {**self._parameters, "tendon_driver": {"rate_hz": self.rate_hz}}
@@ -235,16 +220,7 @@ class UpStand(StackStand):
         self.lived(begin_s, WATCH_S + (after_s if math.isfinite(after_s) else 0.0), LONGEST_WATCH_S)
 
     def judged_truth(self, begin_s: float) -> dict[str, Vector]:
-        """The robot's truth since a time, on the time that it lived through; where it should be is not known here.
-
-        Returns
-        -------
-        by name, shape (T,) or (T, entries)
-
-        Raises
-        ------
-        DeviceError : no robot lived
-        """
+        """The robot's truth since a time, on the time that it lived through; where it should be is not known here."""
         truth = self.truth(begin_s)
         if not truth:
             raise DeviceError("simulator", "wrote no truth", "See the stack's log.")
@@ -292,13 +268,7 @@ class _PageProgram:
         return socket.create_connection(("127.0.0.1", self.address.port or 0), 20.0)
 
     def status(self, *, host: str = "", origin: str = "", query: str | None = None) -> int:
-        """HTTP status with which a websocket is answered; 101: it was opened, 0: there was no answer.
-
-        Parameters
-        ----------
-        host, origin : headers; "": of the page, none
-        query : behind the question mark; None: the page's own, with its token
-        """
+        """HTTP status with which a websocket is answered; 101: it was opened, 0: there was no answer."""
         with contextlib.suppress(TimeoutError, ConnectionError), self.connect() as connection:
             return self.join(connection, host=host, origin=origin, query=query)
         return 0
@@ -505,14 +475,7 @@ ACTIONS: dict[str, Callable[[UpStand, Rng], Effect]] = {
 def run_campaign(
     robot_file: str, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> Iterator[FaultRecord]:
-    """All runs on stacks as ``up`` starts them, one for each of their controllers.
-
-    Parameters
-    ----------
-    robot_file : path of a robot file or name of a shipped one, with motor boards on CAN
-    kinds : those that run elsewhere are left out
-    injection_time_count, seed : as of :func:`continuum_robot.app.campaign.runner.run_on_stacks`
-    """
+    """All runs on stacks as ``up`` starts them, one for each of their controllers."""
     for controller in ("clarke", "topic", "own"):
         chosen = [k for k in kinds if k.runs == STACK and CONTROLLERS.get(k.name, "clarke") == controller]
         yield from run_on_stacks(

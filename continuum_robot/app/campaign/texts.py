@@ -12,17 +12,7 @@ from continuum_robot.drivers.safety.tendon_faults import FAULTS as DRIVER_FAULTS
 
 @dataclass(frozen=True, slots=True)
 class FaultText:
-    """A fault as its page and the browser show it.
-
-    Attributes
-    ----------
-    name : as it latches; in file names and headings
-    told_by : who names it, with how it looks
-    meaning : one sentence
-    causes : what brings it about, the likeliest first
-    noticed : how it is found, with the threshold
-    cure : steps, in order
-    """
+    """A fault as its page and the browser show it."""
 
     name: str
     told_by: str

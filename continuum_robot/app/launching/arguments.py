@@ -17,15 +17,7 @@ BOOLEAN = ("true", "false")
 
 @dataclass(frozen=True)
 class LaunchArgument:
-    """An argument of a launch file, as ``--show-args`` prints it.
-
-    Attributes
-    ----------
-    name : before ``:=``
-    default : where it is not given
-    description : one sentence or two
-    choices : what is allowed; empty: any text
-    """
+    """An argument of a launch file, as ``--show-args`` prints it."""
 
     name: str
     default: str
@@ -83,12 +75,7 @@ class LaunchOptions(StackFields):
 
 
 def stack_arguments(simulated: bool) -> list[LaunchArgument]:
-    """Arguments of ``sim.launch.py`` and ``hardware.launch.py``.
-
-    Parameters
-    ----------
-    simulated : default of ``use_fake_hardware``
-    """
+    """Arguments of ``sim.launch.py`` and ``hardware.launch.py``."""
     return [_argument(one, simulated) for one in offered(LaunchOptions, LAUNCH)]
 
 
@@ -124,11 +111,6 @@ def misspelt(given: Iterable[str], arguments: Iterable[LaunchArgument]) -> list[
     """A sentence for every argument that is unknown and looks like a known one.
 
     launch ignores unknown arguments in silence; those of a launch file that includes this one are none of ours.
-
-    Parameters
-    ----------
-    given : names
-    arguments : known ones
     """
     names = [argument.name for argument in arguments]
     near = {name: difflib.get_close_matches(name, names, 1, 0.8) for name in given if name not in names}

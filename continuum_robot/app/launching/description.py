@@ -36,16 +36,7 @@ PACKAGE = "continuum_robot"
 
 
 def stack_description(simulated: bool) -> LaunchDescription:
-    """All nodes of a robot.
-
-    Parameters
-    ----------
-    simulated : default of ``use_fake_hardware``
-
-    Returns
-    -------
-    the description for ``ros2 launch``
-    """
+    """All nodes of a robot."""
     return _description(stack_arguments(simulated), _stack)
 
 

@@ -24,17 +24,7 @@ from continuum_robot.robot.loading import find_robot_file
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the package and what it is started with.
-
-    Attributes
-    ----------
-    executable : its name in the package
-    node : name of its node; None: it makes several, and names them itself
-    parameters : ROS parameters
-    nodes : names of all its nodes
-    grace_s : how long it may take from one signal to its end before the next one comes, s
-    respawns : how often it is started again where it ends by itself
-    """
+    """A program of the package and what it is started with."""
 
     executable: str
     node: str | None
@@ -45,16 +35,8 @@ class Program:
 
 
 def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
-    """What ``sim.launch.py`` and ``hardware.launch.py`` start; without the last nobody brings the others down in order.
-
-    Parameters
-    ----------
-    given : value by the argument's name, all of :func:`continuum_robot.app.launching.arguments.stack_arguments`
-
-    Raises
-    ------
-    RobotFileError : the robot file cannot be used, or lacks the hardware that it is asked for
-    ParameterError : a value that does not fit the robot, or a file that is not there
+    """What ``sim.launch.py`` and ``hardware.launch.py`` start; without the last nobody brings the others
+    down in order.
     """
     wanted = LaunchOptions(**from_texts(LaunchOptions, LAUNCH, given))
     options = _options(wanted)

@@ -42,19 +42,8 @@ def run_calibrate(
     console: Console | None = None,
     where: WorkerOptions = HERE,
 ) -> int:
-    """Move the robot, fit it, print what was found and write the robot file; arguments and errors as :func:`run_home`.
-
-    Parameters
-    ----------
-    robot, simulated, json_file, console : as there
-    out : robot file to write; the recording goes beside it, as CSV
-    load_n : at which it stops, 0: ``limits.maximum_n``, N
-    ask : called with a sentence before anything moves, returns when it may; None: nobody is asked
-    where : the fits without a block are shared out
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
+    """Move the robot, fit it, print what was found and write the robot file; arguments and errors as
+    :func:`run_home`.
     """
     console = console or Console()
     loaded = load_checked(robot)

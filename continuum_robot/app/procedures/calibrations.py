@@ -37,24 +37,7 @@ def run_calibrate_torque(
     ask: Callable[[str], None] | None = None,
     console: Console | None = None,
 ) -> int:
-    """Find a motor's torque constant with hung weights; arguments and errors as :func:`run_home`.
-
-    Parameters
-    ----------
-    robot, simulated, json_file, console : as there
-    tendon : number from 1
-    masses_kg : of the weights, one after the other
-    out : robot file to write with the constant that was found; None: none
-    ask : called with a sentence before each weight, returns when it hangs; None: nobody is asked
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
-
-    Raises
-    ------
-    ParameterError : no weight
-    """
+    """Find a motor's torque constant with hung weights; arguments and errors as :func:`run_home`."""
     console = console or Console()
     loaded = load_checked(robot)
     if not masses_kg:
@@ -98,19 +81,7 @@ def run_calibrate_cogging(
     json_file: Path | None = None,
     console: Console | None = None,
 ) -> int:
-    """Find the cogging of all motors over their angle and store it; arguments and errors as :func:`run_home`.
-
-    Parameters
-    ----------
-    robot, simulated, json_file, console : as there
-    speeds_m_per_s : of the sweeps, one after the other; empty: the usual ones
-    tension_n : of every tendon, 0: chosen from the limits, N
-    plot : picture of the tables; None: none
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
-    """
+    """Find the cogging of all motors over their angle and store it; arguments and errors as :func:`run_home`."""
     console = console or Console()
     loaded = load_checked(robot)
     path = path_of_record(loaded, simulated, "cogging")

@@ -37,15 +37,7 @@ STRING_CYCLES, STRING_ZERO_LOOKS, LOOK_S = 5, 10, 0.05
 
 
 class ProcedureDevices(QuietWatcher):
-    """Open devices in the driver's loop, in real time or in virtual time; a procedure may drive.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    actuators, strings : open ones; strings None: the robot has none
-    pace : of the loop
-    tracker : an open one; None: no procedure needs it
-    """
+    """Open devices in the driver's loop, in real time or in virtual time; a procedure may drive."""
 
     def __init__(
         self,
@@ -85,12 +77,7 @@ class ProcedureDevices(QuietWatcher):
     # What happens in the loop
 
     def on_row(self, row: list[float]) -> None:
-        """Read the tracker, and the strings now and then.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """Read the tracker, and the strings now and then."""
         if self._tracker is not None and self.loop.procedure is not None:
             with contextlib.suppress(ContinuumRobotError):  # a tracker that falls silent is the procedure's to notice
                 while (pose := self._tracker.read(row[self.loop.row.now_s])) is not None:
@@ -107,12 +94,7 @@ class ProcedureDevices(QuietWatcher):
             run.procedure.take_strings(extension)
 
     def on_failure(self, error: BaseException) -> None:
-        """Note why the cycle ended.
-
-        Parameters
-        ----------
-        error : the defect
-        """
+        """Note why the cycle ended."""
         self.failure = repr(error)
 
 
@@ -134,16 +116,7 @@ def opened(
     actuators: TendonActuators | None = None,
     tracker: Tracker | None = None,
 ) -> Iterator[ProcedureDevices]:
-    """Devices that are open and read; the torque is off and all is closed when the block is left.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    simulated : simulated hardware instead of that of the robot file
-    console : for what is worth knowing
-    actuators : drives to use; None: those of the robot file
-    tracker : of the tip, for procedures that need one
-    """
+    """Devices that are open and read; the torque is off and all is closed when the block is left."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(_unclaimed())
         stack.enter_context(_terminated_as_interrupted())
@@ -194,19 +167,7 @@ def opened(
 
 
 def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str, console: Console) -> Found | int:
-    """Run a procedure, show its progress, cancel it in good order on Ctrl-C, and print why it ended early.
-
-    Parameters
-    ----------
-    devices : that it drives
-    procedure : not begun
-    title : of the progress bar
-    console : for the bar
-
-    Returns
-    -------
-    what it found; else the exit code: 1 where it failed, 130 where it was cancelled
-    """
+    """Run a procedure, show its progress, cancel it in good order on Ctrl-C, and print why it ended early."""
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     first = waiting_for_loop() if isinstance(devices.pace, RealTimePace) else contextlib.nullcontext()
     with first, Progress(*columns, console=console, transient=True) as bar:
@@ -255,14 +216,7 @@ def zero_strings(devices: ProcedureDevices, console: Console) -> None:
 
 
 def path_of_record(robot: Robot, simulated: bool, kind: str) -> Path:
-    """Where a record of a robot, or of its simulated one, is kept.
-
-    Parameters
-    ----------
-    robot : with a hardware section, if it is not simulated
-    simulated : simulated devices
-    kind : of the record
-    """
+    """Where a record of a robot, or of its simulated one, is kept."""
     return record_path(wired(robot), simulated_folder(), kind) if simulated else record_path(robot, kind=kind)
 
 

@@ -29,20 +29,7 @@ from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 
 def run_identify_geometry(robot: str, data: Path, out: Path, console: Console | None = None) -> None:
-    """Fit, print what was found with its uncertainty, and write the fitted robot file.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or the name of a shipped one
-    data : recording in which one tendon at a time is pulled
-    out : the file to write
-    console : where to print
-
-    Raises
-    ------
-    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
-    ConvergenceError : no fit was found
-    """
+    """Fit, print what was found with its uncertainty, and write the fitted robot file."""
     console = console or Console()
     loaded = load_robot(robot)
     with console.status(f"fitting {loaded.name} ...") as status:
@@ -80,27 +67,6 @@ def run_identify(
     """Fit what a robot's recording shows, print it, and write the fitted robot file.
 
     A robot whose servos hold its tendons: geometry, statics and friction, in steps. One with motors: its dynamics.
-
-    Parameters
-    ----------
-    robot : path of a robot file, or the name of a shipped one
-    data : recording of servos and marker, or of motors in chirps; None, with motors only: the robot moves now
-    out : the robot file to write
-    simulated, duration_s, tension_n : as of :func:`~.identify_motion.run_identify_motion`
-    json_file : where all numbers go, None for nowhere
-    plot : picture of the steps and of the errors left, None for none
-    console : where to print
-    where : the fits without a block are shared out
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
-
-    Raises
-    ------
-    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
-    ParameterError : a robot that cannot be moved, and no recording
-    ConvergenceError : no fit was found
     """
     console = console or Console()
     loaded = load_robot(robot)
@@ -195,12 +161,7 @@ def _patterns(fit: DisplacedFit) -> Table:
 
 
 def values_table(provenance: Provenance) -> Table:
-    """All values of a fit, with their deviations.
-
-    Parameters
-    ----------
-    provenance : of the fit
-    """
+    """All values of a fit, with their deviations."""
     table = Table(title="fitted values, SI units", title_justify="left", title_style="bold")
     table.add_column("quantity", overflow="fold")
     for heading in ("value", "deviation", "before the data"):

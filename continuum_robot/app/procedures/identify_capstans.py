@@ -30,27 +30,7 @@ def run_identify_capstans(
     plot: Path | None = None,
     console: Console | None = None,
 ) -> int:
-    """Fit, print what was found with its uncertainty, write the fitted robot file and draw the motion.
-
-    Parameters
-    ----------
-    robot : with capstans
-    data : recording of torques, tendons and strings; None: the robot is simulated along johnston's chirp, and the
-        recording is written beside ``out``
-    out : the robot file to write
-    json_file : where all numbers go; None: nowhere
-    plot : picture to draw, PNG; None: none
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0
-
-    Raises
-    ------
-    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
-    ConvergenceError : no fit was found
-    """
+    """Fit, print what was found with its uncertainty, write the fitted robot file and draw the motion."""
     console = console or Console()
     with console.status(f"fitting {robot.name} ...") as status:
 

@@ -39,28 +39,7 @@ def run_identify_motion(
     plot: Path | None = None,
     console: Console | None = None,
 ) -> int:
-    """Move a robot in chirps, or take a recording of that; fit its dynamics and write the fitted robot file.
-
-    Parameters
-    ----------
-    robot : a rod or a mechanism, with a motor on each tendon
-    data : recording; None: the robot moves, and the recording is written beside ``out``
-    out : the robot file to write
-    simulated : simulated devices instead of the robot's
-    duration_s : of the chirps, 0: the usual one, s
-    tension_n : of every tendon at the straight pose, 0: from the limits, N
-    json_file : where all numbers go; None: nowhere
-    plot : picture of the forces and what is left of them; None: none
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
-
-    Raises
-    ------
-    ContinuumRobotError : a robot, a file or a device that cannot be used, or no fit was found
-    """
+    """Move a robot in chirps, or take a recording of that; fit its dynamics and write the fitted robot file."""
     console = console or Console()
     if data is None:
         usual = ChirpSettings()
@@ -96,23 +75,7 @@ def leave(
     json_file: Path | None,
     console: Console,
 ) -> None:
-    """Print what a fit found, write the robot file, its picture and its numbers.
-
-    Parameters
-    ----------
-    robot : what was fitted
-    fit : of it
-    out : the robot file to write
-    lines : what else is to be said
-    draw : draws the fit
-    plot : picture; None: none
-    json_file : where all numbers go; None: nowhere
-    console : where to print
-
-    Raises
-    ------
-    RobotFileError : the file cannot be written
-    """
+    """Print what a fit found, write the robot file, its picture and its numbers."""
     write_fitted_robot(robot, fit, out)
     table = Table(title=f"{robot.name}, {fit.date}: SI units", title_justify="left", title_style="bold")
     table.add_column("quantity", overflow="fold")

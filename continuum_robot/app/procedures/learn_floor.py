@@ -11,23 +11,7 @@ from continuum_robot.app.client.stack_link import StackLink
 
 
 def run_learn_floor(duration_s: float, namespace: str, *, only_if_missing: bool) -> int:
-    """Learn, and say what.
-
-    Parameters
-    ----------
-    duration_s : of free motion, s
-    namespace : of the stack
-    only_if_missing : end at once where a floor is in use
-
-    Returns
-    -------
-    exit code, 0
-
-    Raises
-    ------
-    DeviceError : something touches the robot, or it does not move
-    RobotTimeoutError : no contact monitor answers
-    """
+    """Learn, and say what."""
     console = Console()
     link = StackLink(namespace, "learn_floor_command")
     try:

@@ -14,13 +14,7 @@ from continuum_robot.identification.procedures.cogging_record import CoggingReco
 
 
 def draw_cogging(record: CoggingRecord, file: Path) -> None:
-    """Draw the table of every motor with three standard deviations on either side.
-
-    Parameters
-    ----------
-    record : the tables
-    file : PNG to write
-    """
+    """Draw the table of every motor with three standard deviations on either side."""
     count = len(record.motors)
     with figure(file, f"Cogging of the motors of {record.robot}", count, 1, sharex=True) as (_, axes):
         for index, (axis, motor) in enumerate(zip(np.atleast_1d(axes), record.motors, strict=True)):
@@ -35,13 +29,7 @@ def draw_cogging(record: CoggingRecord, file: Path) -> None:
 
 
 def draw_motion(fit: MotionFit, file: Path) -> None:
-    """Draw the forces on the coordinates, and what the model leaves of them.
-
-    Parameters
-    ----------
-    fit : what was found
-    file : PNG to write
-    """
+    """Draw the forces on the coordinates, and what the model leaves of them."""
     count = fit.measured_n.shape[1]
     with figure(file, "Force of the tendons on their coordinates, in chirps", count, 1, sharex=True) as (drawing, axes):
         time_s = fit.time_s - fit.time_s[0]
@@ -55,13 +43,7 @@ def draw_motion(fit: MotionFit, file: Path) -> None:
 
 
 def draw_dynamics_fit(fit: DynamicsFit, file: Path) -> None:
-    """Plot coefficients and tip: measured (solid), simulated in windows (dashed) and in one piece (dotted).
-
-    Parameters
-    ----------
-    fit : result of ``fit_dynamics``
-    file : of the picture, PNG
-    """
+    """Plot coefficients and tip: measured (solid), simulated in windows (dashed) and in one piece (dotted)."""
     file.parent.mkdir(parents=True, exist_ok=True)
     curves = [
         (k, ", ".join(filter(None, [_title(fit, index), f"order {number // 2}"])))

@@ -34,24 +34,7 @@ Vector = NDArray[np.float64]
 def run_home(
     robot: str, simulated: bool, tension_n: float, json_file: Path | None, console: Console | None = None
 ) -> int:
-    """Home a robot and store what was found.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    simulated : simulated devices instead of the robot's
-    tension_n : on every tendon at the straight pose, 0: the robot file's, N
-    json_file : where to write the result too
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0; 1 where it failed; 130 where it was cancelled
-
-    Raises
-    ------
-    ContinuumRobotError : a robot file, a device or an argument that cannot be used
-    """
+    """Home a robot and store what was found."""
     console = console or Console()
     loaded = load_checked(robot)
     path = path_of_record(loaded, simulated, "homing")
@@ -89,18 +72,7 @@ def run_check_tendons(
     ask: Callable[[str], bool] | None = None,
     console: Console | None = None,
 ) -> int:
-    """Pull at every tendon, and say which is not as the robot file states; arguments and errors as :func:`run_home`.
-
-    Parameters
-    ----------
-    robot, simulated, json_file, console : as there
-    pull_n : most that is added to a tendon's tension, 0: chosen from the limits, N
-    ask : asks the person who watched, where no string shows a turned or mirrored order; None: nobody is there
-
-    Returns
-    -------
-    exit code: 0 where all are right; 1; 130 where it was cancelled
-    """
+    """Pull at every tendon, and say which is not as the robot file states; arguments and errors as :func:`run_home`."""
     console = console or Console()
     loaded = load_checked(robot)
     procedure = tendon_check_of(loaded, TendonCheckSettings(pull_n=pull_n))
@@ -140,12 +112,7 @@ def run_check_tendons(
 
 
 def orientation_question(robot: Robot) -> str:
-    """The question to the operator who watched the pulls: two tendons of a segment show turns and mirror images.
-
-    Parameters
-    ----------
-    robot : that was checked
-    """
+    """The question to the operator who watched the pulls: two tendons of a segment show turns and mirror images."""
     seen = []
     for segment, rows in zip(robot.segments, robot.tendon_slices, strict=True):
         first, second = np.degrees(segment.tendons.angles_rad[:2]) % 360

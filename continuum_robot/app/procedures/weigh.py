@@ -20,26 +20,7 @@ from continuum_robot.identification.weighing_motion import WeighingMotion
 def run_weigh(
     radius_m: float, period_s: float, turns: int, bending_order: int, namespace: str, json_file: Path | None
 ) -> int:
-    """Turn without payload, wait for a key, turn with it, and say what it weighs.
-
-    Parameters
-    ----------
-    radius_m : of the turns, m; 0: 0.3 of the largest displacement of a tendon
-    period_s : of a turn, s
-    turns : each way
-    bending_order : of the model, at least
-    namespace : of the stack
-    json_file : for the numbers, None: none
-
-    Returns
-    -------
-    exit code, 0
-
-    Raises
-    ------
-    ParameterError : nobody can press a key
-    ContinuumRobotError : no stack answers, its robot has no gravity, or what was measured cannot be weighed
-    """
+    """Turn without payload, wait for a key, turn with it, and say what it weighs."""
     if not sys.stdin.isatty():
         raise ParameterError("weigh", "no terminal", "a terminal: it waits for a key until the payload is fixed")
     console = Console()

@@ -26,16 +26,7 @@ COMPARED: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One field of a topic.
-
-    Attributes
-    ----------
-    topic, field, unit : which; the unit as keys have it
-    largest, largest_later : largest difference, in ``unit``, over all messages and over those later than ``SETTLED_S``
-    scale : largest recorded value, in ``unit``
-    exact : fraction of the messages that agree to rounding
-    known_in_one_only : messages with a number that only one of the recordings knows; they count as no agreement
-    """
+    """One field of a topic."""
 
     topic: str
     field: str
@@ -49,17 +40,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TopicComparison:
-    """One topic: messages recorded, those that came again, those with the same stamp too, and its fields.
-
-    Attributes
-    ----------
-    topic : its name
-    recorded : number of messages in the recording
-    compared : number of those that came again
-    same_stamp : number of those with the same stamp
-    differences : of each field
-    same_state : fraction of the messages that say the same state; NaN for a topic without one
-    """
+    """One topic: messages recorded, those that came again, those with the same stamp too, and its fields."""
 
     topic: str
     recorded: int
@@ -76,14 +57,7 @@ SETTLED_S = 1.0
 def compare(
     then: Recording, now: Recording, *, coefficient_units: tuple[str, str, str] | None = None
 ) -> list[TopicComparison]:
-    """Compare the answers to the same states, by their sequence numbers.
-
-    Parameters
-    ----------
-    then : the recording that was replayed
-    now : what was recorded meanwhile
-    coefficient_units : of the shape's coefficients, their rates and the residual; None: those of a rod
-    """
+    """Compare the answers to the same states, by their sequence numbers."""
     found = []
     shape_fields = ("coefficients", "coefficient_rates", "residual")
     own = {SHAPE: dict(zip(shape_fields, coefficient_units, strict=True))} if coefficient_units else {}

@@ -34,14 +34,7 @@ _LATE_NS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A message other than a state of the tendons: when it came, ns, its topic, and itself, serialised.
-
-    Attributes
-    ----------
-    time_ns : when it came, ns
-    topic : its name
-    data : the serialised message
-    """
+    """A message other than a state of the tendons: when it came, ns, its topic, and itself, serialised."""
 
     time_ns: int
     topic: str
@@ -50,17 +43,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One state of the tendons and what came of it.
-
-    Attributes
-    ----------
-    time_ns : when the controller answered it, else when it came, ns
-    sequence : of the driver
-    data : serialised
-    controlled : whether the controller took it
-    strings : readings of the string encoders that were taken since the last state, serialised
-    answers : topics on which it was answered
-    """
+    """One state of the tendons and what came of it."""
 
     time_ns: int
     sequence: int
@@ -72,14 +55,7 @@ class State:
 
 @dataclass(frozen=True)
 class RecordedInputs:
-    """The inputs of a run in order, the topics with answers to them, and the states' number of tendons.
-
-    Attributes
-    ----------
-    steps : what came, in order
-    answered : topics that have answers to them
-    tendon_count : number of tendons in the states
-    """
+    """The inputs of a run in order, the topics with answers to them, and the states' number of tendons."""
 
     steps: tuple[Given | State, ...]
     answered: frozenset[str]
@@ -107,17 +83,7 @@ class _Topics:
 
 
 def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
-    """Read what the nodes were given.
-
-    Parameters
-    ----------
-    bag : recording
-    namespace : ROS namespace of the robot; None: of the first topic ``tendon_states``
-
-    Raises
-    ------
-    RecordingError : not readable, no states of the tendons, or nothing that a node answered
-    """
+    """Read what the nodes were given."""
     with readable(bag):
         return _inputs(bag, _read(bag, namespace))
 

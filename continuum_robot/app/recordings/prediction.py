@@ -14,12 +14,7 @@ from continuum_robot.robot.loading import load_robot
 
 
 def run_prediction(file: Path, robot: str, json_file: Path | None, console: Console | None = None) -> int:
-    """Print how well the marker that a robot file predicts agrees with the motion capture; the exit code, 0.
-
-    Raises
-    ------
-    RobotFileError, RecordingError : a file cannot be used, or they do not fit together
-    """
+    """Print how well the marker that a robot file predicts agrees with the motion capture; the exit code, 0."""
     loaded = load_robot(robot)
     numbers = {"robot": loaded.name, "file": file.name, **agreement(replay(loaded, read_recording(file)))}
     print_table(console or Console(), f"{loaded.name}: {file.name}", ("number", ">value"), numbers.items())

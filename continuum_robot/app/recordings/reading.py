@@ -22,17 +22,7 @@ _NO_MESSAGES = "Record again, and let the recorder end by itself, Ctrl-C or SIGT
 
 @dataclass(frozen=True)
 class Series:
-    """All messages of one topic.
-
-    Attributes
-    ----------
-    stamp_s : time in the header, from the recording's origin, shape (messages,), s
-    received_s : when the recorder took it, same clock and origin, shape (messages,), s
-    sequence : number of each message, shape (messages,)
-    fields : name -> values, shape (messages, entries); NaN where a message had fewer entries than others; of a pose
-        place, m, and quaternion x, y, z, w
-    texts : name -> texts of a field that is not numeric, one a message
-    """
+    """All messages of one topic."""
 
     stamp_s: Vector
     received_s: Vector
@@ -63,15 +53,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Recording:
-    """Topics of a bag. ``namespace``: of the topics; ``topics``: relative name -> series; ``origin_ns``: time 0.
-
-    Attributes
-    ----------
-    file : of the bag
-    namespace : of the topics
-    topics : relative name -> series
-    origin_ns : time 0, ns since the epoch
-    """
+    """Topics of a bag. ``namespace``: of the topics; ``topics``: relative name -> series; ``origin_ns``: time 0."""
 
     file: Path
     namespace: str
@@ -79,16 +61,7 @@ class Recording:
     origin_ns: int
 
     def series(self, name: str) -> Series:
-        """The messages of a topic.
-
-        Parameters
-        ----------
-        name : relative to the namespace
-
-        Raises
-        ------
-        RecordingError : the topic was not recorded, or had no messages
-        """
+        """The messages of a topic."""
         if name not in self.topics or not len(self.topics[name]):
             there = ", ".join(topic for topic, series in self.topics.items() if len(series)) or "none"
             raise RecordingError(self.file, f"has no messages on {name} (there are: {there})", _NO_MESSAGES)
@@ -96,22 +69,7 @@ class Recording:
 
 
 def read_recording(bag: Path, topics: Sequence[str], namespace: str | None = None) -> Recording:
-    """Read topics of a bag.
-
-    Parameters
-    ----------
-    bag : the folder that the recorder wrote
-    topics : relative names, e.g. ``tendon_states``; absent ones are left out of the result
-    namespace : ROS namespace of the topics, None: the one in which the first of ``topics`` was recorded
-
-    Returns
-    -------
-    the recording; its origin is the earliest stamp of all these topics
-
-    Raises
-    ------
-    RecordingError : no bag, not readable, or two robots in it and no namespace given
-    """
+    """Read topics of a bag."""
     with readable(bag):
         with AnyReader([bag]) as reader:
             chosen = _namespace(bag, {connection.topic for connection in reader.connections}, topics, namespace)

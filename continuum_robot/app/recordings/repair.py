@@ -13,22 +13,7 @@ from continuum_robot.nodes.recordings.repairing import repair
 
 
 def run_repair(path: Path, out: Path | None, console: Console | None = None) -> int:
-    """Copy what is readable of a recording into a new one that every reader opens.
-
-    Parameters
-    ----------
-    path : folder of a run, folder of a recording, or an MCAP file; it is left as it is
-    out : folder of the new recording; None: beside the old one, ``<name>_repaired``
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0
-
-    Raises
-    ------
-    RecordingError : no recording, nothing readable in it, or the new one exists or cannot be written
-    """
+    """Copy what is readable of a recording into a new one that every reader opens."""
     bag = find_recording(path)
     files = mcap_files(bag)
     if not files:

@@ -76,17 +76,7 @@ _NODES: dict[str, tuple[Callable[..., ManagedNode], tuple[str, ...]]] = {
 
 
 class Player(Node):
-    """Stands in for driver, string encoder and reference: publishes what was recorded, in lock-step with the nodes.
-
-    Parameters
-    ----------
-    namespace : ROS namespace
-
-    Attributes
-    ----------
-    coordinator : gives the nodes their turns
-    shapes : heard so far
-    """
+    """Stands in for driver, string encoder and reference: publishes what was recorded, in lock-step with the nodes."""
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("tendon_driver", namespace=namespace, cli_args=[])  # whose status the controller takes
@@ -109,22 +99,11 @@ class Player(Node):
             coordinator.listen(kind, topic, self._listener(topic))
 
     def play(self, topic: str, data: bytes) -> None:
-        """Publish a serialised message.
-
-        Parameters
-        ----------
-        topic : its name
-        data : the serialised message
-        """
+        """Publish a serialised message."""
         self._outputs[topic].publish(data)
 
     def answered(self, topic: str, sequence: int) -> bool:
-        """Whether the answer to ``sequence`` came.
-
-        Parameters
-        ----------
-        topic : of the answer
-        """
+        """Whether the answer to ``sequence`` came."""
         return self._newest.get(topic, -1) >= sequence
 
     def _listener(self, topic: str) -> Any:
@@ -221,27 +200,7 @@ def run_replay_of_run(
     json_file: Path | None = None,
     console: Console | None = None,
 ) -> int:
-    """Play the inputs of a recorded run into estimator, controller and contact monitor, record and compare.
-
-    Parameters
-    ----------
-    path : folder of a run, folder of a recording, or an MCAP file
-    robot : robot file instead of the recorded one, with its settings instead of the recorded parameters
-    realtime : at the recorded pace, else as fast as every state is answered
-    out : the new recording goes to a folder named by the date in here, with replay.json
-    json_file : where to write the numbers too, None for nowhere
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0; 1 where a node failed; 130 or 143 where it was stopped by SIGINT or SIGTERM
-
-    Raises
-    ------
-    RecordingError : no recording of this stack, or that of another robot
-    RobotFileError : a robot file that cannot be used
-    BusyDomainError : another stack lives in this DDS domain
-    """
+    """Play the inputs of a recorded run into estimator, controller and contact monitor, record and compare."""
     console = console or Console()
     with open_run(path) as run:
         loaded = run.robot(robot)

@@ -37,17 +37,7 @@ _GIVE = "Give the folder of a run, the folder of a recording, or a file that end
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A recording that can be opened, and what is known about it.
-
-    Attributes
-    ----------
-    given : the path by which it was found
-    bag : folder or file for the reader; a whole copy where the original was cut off
-    folder : where a report of it belongs
-    note : what the recorder noted, text by key; empty where another program recorded
-    lost_bytes : length of what could not be read at the end; None where the recording is whole
-    robot_file : the robot's file as it was recorded, None where it was not
-    """
+    """A recording that can be opened, and what is known about it."""
 
     given: Path
     bag: Path
@@ -96,13 +86,7 @@ class RecordedRun:
         return float(noted) if isinstance(noted, (int, float)) else DEFAULT_BLEND_S
 
     def robot(self, given: str | None = None) -> Robot:
-        """The recorded robot, or the one that is given.
-
-        Raises
-        ------
-        RecordingError : none was recorded, and none is given
-        RobotFileError : the file cannot be used
-        """
+        """The recorded robot, or the one that is given."""
         if given is not None:
             return load_robot(given)
         if self.robot_file is None:
@@ -118,27 +102,13 @@ class RecordedRun:
 
 
 def statistics_note(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Numbers of the running stack as metadata for the recorder.
-
-    Parameters
-    ----------
-    numbers : by key
-    """
+    """Numbers of the running stack as metadata for the recorder."""
     return {STATISTICS: json.dumps(plain(dict(numbers)), allow_nan=False)}
 
 
 @contextlib.contextmanager
 def open_run(path: Path) -> Iterator[RecordedRun]:
-    """Find a recording; one that was cut off is repaired in a temporary folder while the block runs.
-
-    Parameters
-    ----------
-    path : folder of a run, folder of a recording, or an MCAP file
-
-    Raises
-    ------
-    RecordingError : there is none, several, or one that cannot be read
-    """
+    """Find a recording; one that was cut off is repaired in a temporary folder while the block runs."""
     bag = find_recording(path)
     files = mcap_files(bag)
     cut = [file for file in files if not _has_end(file)]
@@ -165,12 +135,7 @@ def open_run(path: Path) -> Iterator[RecordedRun]:
 
 
 def find_recording(path: Path) -> Path:
-    """The recording that a path means: an MCAP file, or the folder of a recording.
-
-    Raises
-    ------
-    RecordingError : none there, or several
-    """
+    """The recording that a path means: an MCAP file, or the folder of a recording."""
     if path.is_file():
         if path.name == _METADATA_FILE:
             return path.parent
@@ -201,26 +166,12 @@ def find_recording(path: Path) -> Path:
 
 
 def mcap_files(bag: Path) -> list[Path]:
-    """The MCAP files of a recording in their order; none of one in another format.
-
-    Parameters
-    ----------
-    bag : as :func:`find_recording` gives it
-    """
+    """The MCAP files of a recording in their order; none of one in another format."""
     return find_mcap_files(bag) if bag.is_dir() else [bag] if bag.suffix == ".mcap" else []
 
 
 def recorded_facts(run: RecordedRun) -> dict[str, Any]:
-    """What the driver's and the supervisor's own messages say of a run that ended without its statistics.
-
-    Returns
-    -------
-    ``faults``, ``simulation_level``, and the driver's newest numbers of its loop and of the round trip, where recorded
-
-    Raises
-    ------
-    RecordingError : the recording cannot be read
-    """
+    """What the driver's and the supervisor's own messages say of a run that ended without its statistics."""
     faults: dict[str, None] = {}
     values: dict[str, str] = {}
     with readable(run.given), AnyReader([run.bag]) as reader:
@@ -243,22 +194,7 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
 
 
 def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float, str]]:
-    """When faults were latched, by the supervisor's messages.
-
-    Parameters
-    ----------
-    bag : recording
-    origin_ns : time 0, ns since the epoch
-    namespace : of the robot's topics
-
-    Returns
-    -------
-    time, s, and name of each fault whenever it is new, in order
-
-    Raises
-    ------
-    RecordingError : the recording cannot be read
-    """
+    """When faults were latched, by the supervisor's messages."""
     moments: list[tuple[float, str]] = []
     latched: set[str] = set()
     topic = f"{namespace.rstrip('/')}/stack_status"

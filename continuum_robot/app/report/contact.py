@@ -29,18 +29,7 @@ _ESTIMATED, _TRUE, _LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
 def intervals(time_s: Vector, present: Vector, gap_s: float = _GAP_S) -> list[Interval]:
-    """Spans in which a flag is set; those closer than ``gap_s`` count as one.
-
-    Parameters
-    ----------
-    time_s : increasing, shape (k,), s
-    present : not zero where set, shape (k,)
-    gap_s : s
-
-    Returns
-    -------
-    first and last time of each span, s
-    """
+    """Spans in which a flag is set; those closer than ``gap_s`` count as one."""
     found: list[Interval] = []
     for at_s, on in zip(time_s, present, strict=True):
         if not on:
@@ -58,35 +47,13 @@ def detected_intervals(contact: Series) -> list[Interval]:
 
 
 def true_intervals(truth: Series) -> list[Interval]:
-    """Spans in which something touched the simulated robot, s.
-
-    Parameters
-    ----------
-    truth : messages of ``simulated_contact``
-    """
+    """Spans in which something touched the simulated robot, s."""
     # A stall of the simulator leaves a gap that is no end of a contact.
     return intervals(truth.stamp_s, truth["in_contact"][:, 0], _TRUTH_GAP_S)
 
 
 def contact_numbers(recording: Recording) -> dict[str, Any]:
-    """Numbers about contacts, flat, units in the keys; empty where no contact monitor was recorded.
-
-    Parameters
-    ----------
-    recording : with the topic ``contact``, and ``simulated_contact`` where the truth is known
-
-    Returns
-    -------
-    ``contacts_reported``; of each report ``detected_at_s``, ``detected_force_n``, ``detected_at_m``,
-    ``detected_deviation_m``, ``detected_kind``: empty in recordings without kinds;
-    ``contact_invalid_percent``, ``contact_invalid_reasons``, ``contact_settling_percent``,
-    ``contact_largest_ratio``; and beside
-    the truth ``contacts_true``, ``contacts_detected``: true ones during which a contact was reported;
-    ``false_alarms``: reported ones during which nothing touched; ``contact_detection_delay_ms``: median from the first
-    touch to the report; ``contact_force_rmse_n``: root mean square of the error's length in the sensed directions, over
-    all samples in which a true contact was reported, ramps included; ``contact_arc_length_error_m``: median distance
-    between found and true location, where one was found; ``contact_located_percent``: of the samples with a report
-    """
+    """Numbers about contacts, flat, units in the keys; empty where no contact monitor was recorded."""
     if CONTACT not in recording.topics or not len(recording.topics[CONTACT]):
         return {}
     contact = recording.series(CONTACT)
@@ -171,13 +138,7 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def draw_contact(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
-    """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``.
-
-    Parameters
-    ----------
-    folder : where the picture goes
-    faults : time and name of each, s from the recording's origin
-    """
+    """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``."""
     contact = recording.series(CONTACT)
     truth = recording.topics.get(TRUTH)
     time_s = contact.stamp_s
@@ -234,12 +195,7 @@ def _legend(axis: Any, columns: int) -> None:
 
 
 def contact_lines(numbers: Mapping[str, Any]) -> list[str]:
-    """What the demo prints of contacts; nothing where none was looked for.
-
-    Parameters
-    ----------
-    numbers : of the report
-    """
+    """What the demo prints of contacts; nothing where none was looked for."""
     if "contacts_reported" not in numbers:
         return []
     get = numbers.get

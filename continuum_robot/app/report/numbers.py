@@ -23,16 +23,7 @@ _FRESH = 0.9  # fraction of the cycles with a new reading, from which its stamps
 
 @dataclass(frozen=True)
 class Tracking:
-    """Measured and desired Clarke coordinates on the stamps of the measured ones, within the evaluated window.
-
-    Attributes
-    ----------
-    time_s : from the first reference, shape (k,), s
-    first_s : when that was, from the recording's origin, s
-    measured, desired : shape (k, 2m), m
-    evaluated : which samples the errors are computed from, shape (k,): the start-up blend is left out
-    modes : whether they are tendon modes by themselves, no pairs
-    """
+    """Measured and desired Clarke coordinates on the stamps of the measured ones, within the evaluated window."""
 
     time_s: Vector
     measured: Vector
@@ -54,14 +45,7 @@ class Tracking:
 
 
 def track(state: Series, reference: Series, blend_s: float) -> Tracking:
-    """Bring measured and desired Clarke coordinates onto the same instants.
-
-    Parameters
-    ----------
-    state : clarke_state, stamped when the displacements were acquired
-    reference : clarke_reference, interpolated linearly to those stamps
-    blend_s : how long after the first reference the evaluation begins, s
-    """
+    """Bring measured and desired Clarke coordinates onto the same instants."""
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     state = state.between(first_s, last_s)
     time_s = state.stamp_s - first_s
@@ -73,14 +57,7 @@ def track(state: Series, reference: Series, blend_s: float) -> Tracking:
 
 @dataclass(frozen=True)
 class TipTracking:
-    """True and desired place of the tip in the base frame on the stamps of the true one.
-
-    Attributes
-    ----------
-    time_s : from the recording's origin, shape (k,), s
-    measured, desired : true tip of the simulated robot, and that of the robot file's model at the reference, (k, 3), m
-    evaluated : which samples the error is computed from, shape (k,): the start-up blend is left out
-    """
+    """True and desired place of the tip in the base frame on the stamps of the true one."""
 
     time_s: Vector
     measured: Vector
@@ -95,15 +72,7 @@ class TipTracking:
 
 
 def track_tip(truth: Series, reference: Series, robot: Robot, blend_s: float) -> TipTracking:
-    """Where the tip of a simulated robot is, and where the reference means it to be.
-
-    Parameters
-    ----------
-    truth : simulated_shape
-    reference : clarke_reference, interpolated linearly to its stamps
-    robot : whose model has the reference's shape
-    blend_s : how long after the first reference the evaluation begins, s
-    """
+    """Where the tip of a simulated robot is, and where the reference means it to be."""
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     truth, drawing = truth.between(first_s, last_s), robot_model(robot).drawing()
     clarke = np.stack(
@@ -116,21 +85,7 @@ def track_tip(truth: Series, reference: Series, robot: Robot, blend_s: float) ->
 
 
 def metrics(recording: Recording, tracking: Tracking | None, tip: TipTracking | None = None) -> dict[str, Any]:
-    """Numbers of a run, flat, units in the keys.
-
-    Parameters
-    ----------
-    recording : of the topics of a report
-    tracking : from :func:`track`, None where no reference was recorded
-    tip : from :func:`track_tip`, None where there is no true tip or no reference
-
-    Returns
-    -------
-    ``loop_rate_hz``, ``missed_cycles_percent``: from the stamps of tendon_states; ``response_*_us``: from the
-    acquisition of a state to the stamp of the command that answers it; ``rmse_q_re_m``, ``rmse_q_im_m``: root mean
-    square over segments and time, and each segment's own where there are several; ``rmse_q_m`` where there is one
-    coordinate only; ``tip_rmse_m``: distance of the true tip from that of the reference; tensions while references came
-    """
+    """Numbers of a run, flat, units in the keys."""
     states = recording.series("tendon_states")
     active = active_states(recording, states)
     numbers: dict[str, Any] = {
@@ -173,10 +128,6 @@ def loop_numbers(states: Series) -> dict[str, Any]:
     """Rate and missed cycles of the driver's loop by its own stamps; a gap in the sequence is the recorder's loss.
 
     Where readings are older than a cycle, as from servos on a serial bus, their stamps do not show missed cycles: NaN.
-
-    Parameters
-    ----------
-    states : messages of ``tendon_states``
     """
     span_s, cycles = float(states.stamp_s[-1] - states.stamp_s[0]), int(states.sequence[-1] - states.sequence[0])
     if cycles < 1 or span_s <= 0:
@@ -204,13 +155,7 @@ def periods_s(states: Series) -> Vector:
 
 
 def responses_s(states: Series, commands: Series | None) -> Vector:
-    """From the acquisition of each state to the stamp of the command that answers it, shape (answered,), s.
-
-    Parameters
-    ----------
-    states : messages of ``tendon_states``
-    commands : messages of ``tendon_commands``; None: not recorded
-    """
+    """From the acquisition of each state to the stamp of the command that answers it, shape (answered,), s."""
     if commands is None:
         return np.zeros(0)
     _, answered, answers = np.intersect1d(states.sequence, commands.sequence, return_indices=True)
@@ -218,13 +163,7 @@ def responses_s(states: Series, commands: Series | None) -> Vector:
 
 
 def response_numbers(states: Series, commands: Series | None) -> dict[str, Any]:
-    """Quantiles of :func:`responses_s`, in microseconds.
-
-    Parameters
-    ----------
-    states : messages of ``tendon_states``
-    commands : messages of ``tendon_commands``; None: not recorded
-    """
+    """Quantiles of :func:`responses_s`, in microseconds."""
     response_us = 1e6 * responses_s(states, commands)
     if not len(response_us):
         return {f"response_{name}_us": math.nan for name in ("p50", "p99", "max")}
@@ -236,17 +175,7 @@ def response_numbers(states: Series, commands: Series | None) -> dict[str, Any]:
 
 
 def active_states(recording: Recording, states: Series) -> Series:
-    """The states while references came, else while commands came; all of them where there was neither.
-
-    Parameters
-    ----------
-    recording : of the topics of a report
-    states : messages of ``tendon_states``
-
-    Raises
-    ------
-    RecordingError : it holds fewer than two
-    """
+    """The states while references came, else while commands came; all of them where there was neither."""
     for name in ("clarke_reference", "tendon_commands"):
         if name in recording.topics and len(recording.topics[name]) > 1:
             stamps = recording.topics[name].stamp_s

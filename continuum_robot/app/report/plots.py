@@ -34,13 +34,7 @@ Moments = Sequence[tuple[float, str]]
 
 
 def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
-    """Plot desired and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``.
-
-    Parameters
-    ----------
-    folder : where the picture goes
-    faults : time and name of each, s from the recording's origin
-    """
+    """Plot desired and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``."""
     time_s = tracking.first_s + tracking.time_s
     count = tracking.measured.shape[1]
     figure, axes = plt.subplots(
@@ -86,13 +80,7 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moment
 
 
 def mark_faults(axes: Any, faults: Moments) -> None:
-    """Draw a line at each fault, its name in the topmost panel.
-
-    Parameters
-    ----------
-    axes : panels from the top, with one axis of time
-    faults : time and name of each, s
-    """
+    """Draw a line at each fault, its name in the topmost panel."""
     for at_s, name in faults:
         for axis in axes:
             axis.axvline(at_s, color=FAULT, lw=1.2, ls="-.")
@@ -103,13 +91,7 @@ def mark_faults(axes: Any, faults: Moments) -> None:
 
 
 def draw_tip(tip: TipTracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
-    """Plot the true place of the tip, the reference's, and their distance, to ``tip.png``.
-
-    Parameters
-    ----------
-    folder : where the picture goes
-    faults : time and name of each, s from the recording's origin
-    """
+    """Plot the true place of the tip, the reference's, and their distance, to ``tip.png``."""
     figure, axes = plt.subplots(4, 1, figsize=(10, 8), sharex=True, layout="constrained")
     for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
         axis.plot(tip.time_s, 1e3 * tip.desired[:, index], color=WANTED, lw=1, ls="--", label="reference")
@@ -124,13 +106,7 @@ def draw_tip(tip: TipTracking, robot: Robot, folder: Path, faults: Moments = ())
 
 
 def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
-    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``.
-
-    Parameters
-    ----------
-    folder : where the picture goes
-    faults : time and name of each, s from the recording's origin
-    """
+    """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``."""
     states, limits = recording.series("tendon_states"), robot.limits
     measured, commanded = states["tension"], states["commanded_tension"]
     lines = np.zeros((0, robot.tendon_count))
@@ -147,14 +123,7 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
 
 
 def draw_displacements(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
-    """Plot measured and commanded displacement of every tendon, a panel a segment, to ``displacements.png``.
-
-    Parameters
-    ----------
-    recording : of a robot whose actuators take displacements
-    folder : where the picture goes
-    faults : time and name of each, s from the recording's origin
-    """
+    """Plot measured and commanded displacement of every tendon, a panel a segment, to ``displacements.png``."""
     states = recording.series("tendon_states")
     measured, commanded = 1e3 * states["displacement"], 1e3 * states["commanded_displacement"]
     figure, axes = _draw_tendons(states.stamp_s, measured, commanded, robot, np.zeros((0, robot.tendon_count)))
@@ -195,13 +164,7 @@ def _draw_tendons(time_s: Vector, measured: Vector, commanded: Vector, robot: Ro
 
 
 def draw_timing(recording: Recording, numbers: Mapping[str, Any], folder: Path) -> Path:
-    """Plot histograms of the time between readings and of the response to each state, to ``timing.png``.
-
-    Parameters
-    ----------
-    numbers : of the report
-    folder : where the picture goes
-    """
+    """Plot histograms of the time between readings and of the response to each state, to ``timing.png``."""
     states = active_states(recording, recording.series("tendon_states"))
     period_us = 1e6 * periods_s(states)
     response_us = 1e6 * responses_s(states, recording.topics.get("tendon_commands"))
@@ -238,13 +201,7 @@ def _histogram(axis: Any, values: Vector, label: str) -> None:
 
 
 def clarke_name(index: int, count: int) -> str:
-    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one.
-
-    Parameters
-    ----------
-    index : from 0
-    count : number of coordinates
-    """
+    """Name of a coordinate for a person, e.g. ``q_Re``, ``q_Im,2`` of several segments, ``q`` where there is one."""
     if count == 1:
         return "q"
     if count == WITH_INSERTION:

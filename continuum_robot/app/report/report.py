@@ -31,24 +31,7 @@ _PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True
 def report_run(
     run: RecordedRun, folder: Path, robot: Robot, facts: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], list[Path]]:
-    """Write the report of a recorded run: the same after the run and any time later, from the recording alone.
-
-    Parameters
-    ----------
-    run : the recording
-    folder : where the report goes; made where it is missing
-    robot : whose run it was
-    facts : numbers over those that the recording holds
-
-    Returns
-    -------
-    the metrics, and the paths of the plots
-
-    Raises
-    ------
-    RecordingError : the recording cannot be read, has no states, or is that of another robot
-    DeviceError : the report cannot be written
-    """
+    """Write the report of a recorded run: the same after the run and any time later, from the recording alone."""
     known = {**recorded_facts(run), **run.statistics, **(facts or {})}
     # In lock-step time is computed: there is none to measure.
     timed = run.parameters("tendon_driver").get("clock") != LOCKSTEP
@@ -65,27 +48,7 @@ def write_report(
     namespace: str | None = None,
     timed: bool = True,
 ) -> tuple[dict[str, Any], list[Path]]:
-    """Compute metrics.json and the plots of a run from its recording.
-
-    Parameters
-    ----------
-    bag : what the recorder wrote
-    folder : where the report goes
-    robot : whose run it was
-    facts : numbers that the recording does not hold, such as the driver's own statistics; they win over computed ones
-    blend_s : length of the reference's start-up blend, which the errors leave out, s
-    namespace : ROS namespace of the topics, None: the recorded one
-    timed : the run's time was real: ``timing.png`` shows how the loop kept it
-
-    Returns
-    -------
-    the metrics, and the paths of the plots
-
-    Raises
-    ------
-    RecordingError : the recording cannot be read, or has no states
-    DeviceError : the report cannot be written
-    """
+    """Compute metrics.json and the plots of a run from its recording."""
     recording = read_recording(bag, TOPICS, namespace)
     check_robot(recording, robot)
     tracking = None
@@ -115,12 +78,7 @@ def write_report(
 
 
 def check_robot(recording: Recording, robot: Robot) -> None:
-    """Whether a recording can be that of a robot, by its numbers of tendons and coefficients.
-
-    Raises
-    ------
-    RecordingError : it is not
-    """
+    """Whether a recording can be that of a robot, by its numbers of tendons and coefficients."""
     expected = (
         ("tendon_states", "tension", robot.tendon_count, "tendons"),
         ("shape", "coefficients", robot.coefficient_count, "coefficients of the shape"),
@@ -136,25 +94,7 @@ def check_robot(recording: Recording, robot: Robot) -> None:
 
 
 def run_report(path: Path, robot: str | None, out: Path | None, console: Console | None = None) -> int:
-    """``continuum-robot report``: redraw the report of a recorded run, and print its numbers.
-
-    Parameters
-    ----------
-    path : folder of a run, folder of a recording, or an MCAP file
-    robot : robot file instead of the recorded one
-    out : where the report goes; None: beside the recording
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0
-
-    Raises
-    ------
-    RecordingError : no recording, or one that cannot be read
-    RobotFileError : a robot file that cannot be used
-    DeviceError : the report cannot be written
-    """
+    """``continuum-robot report``: redraw the report of a recorded run, and print its numbers."""
     console = console or Console()
     with open_run(path) as run:
         folder = out or run.folder
@@ -171,12 +111,7 @@ def run_report(path: Path, robot: str | None, out: Path | None, console: Console
 
 
 def summary_lines(numbers: Mapping[str, Any], plots: Sequence[Path]) -> list[str]:
-    """What the demo prints at its end: the main numbers with units a person reads, then the files.
-
-    Parameters
-    ----------
-    plots : files that were drawn
-    """
+    """What the demo prints at its end: the main numbers with units a person reads, then the files."""
     get = numbers.get
     trip = [get(f"round_trip_{name}_us", math.nan) for name in ("p50", "p99", "max")]
     timed = all(value is not None and math.isfinite(value) for value in trip)

@@ -22,12 +22,7 @@ _TITLE = "estimated shapes, by the time since the recording began"
 
 
 def seen_shapes(recording: Recording) -> tuple[Vector, Vector]:
-    """All moments at which the sensors saw the shape: time, (k,), s, and coefficients, (k, n).
-
-    Parameters
-    ----------
-    recording : of a run
-    """
+    """All moments at which the sensors saw the shape: time, (k,), s, and coefficients, (k, n)."""
     if "shape" not in recording.topics:
         return np.zeros(0), np.zeros((0, 0))
     shapes = recording.series("shape")
@@ -39,13 +34,6 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     """Draw the robot as the estimator saw it, from its straightest to its most bent shape, to ``shapes.png``.
 
     The shapes are drawn and listed in the order of time.
-
-    Parameters
-    ----------
-    recording : with the topic ``shape``, seen at one moment at least
-    robot : whose disks and tendons are drawn
-    folder : where the picture goes
-    count : number of moments at most; of a robot at rest there is one
     """
     times_s, coefficients = seen_shapes(recording)
     widest = coefficients[:, int(np.argmax(np.ptp(coefficients, axis=0)))]

@@ -18,12 +18,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def tether(parent_pid: int) -> None:
-    """Have the kernel send SIGTERM to this process when its parent ends; kept through exec. Linux only.
-
-    Parameters
-    ----------
-    parent_pid : process id of the parent; where it has ended already, this process exits
-    """
+    """Have the kernel send SIGTERM to this process when its parent ends; kept through exec. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent_pid:

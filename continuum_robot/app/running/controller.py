@@ -10,22 +10,7 @@ from continuum_robot.srv import SwitchController
 
 
 def run_controller(name: str, namespace: str) -> int:
-    """Switch where a name is given, and say which controller commands then.
-
-    Parameters
-    ----------
-    name : of the controller; empty: only say
-    namespace : of the stack
-
-    Returns
-    -------
-    exit code, 0
-
-    Raises
-    ------
-    DeviceError : the driver refused
-    RobotTimeoutError : no driver answers
-    """
+    """Switch where a name is given, and say which controller commands then."""
     link = StackLink(namespace, "controller_command")
     try:
         if name:

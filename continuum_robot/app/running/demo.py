@@ -43,14 +43,7 @@ STATUS_PERIOD_S = 0.5
 
 @dataclass
 class Outcome:
-    """How a run ended.
-
-    Attributes
-    ----------
-    facts : numbers that only the running stack knew, for metrics.json
-    problem : why it failed, empty where it did not
-    recording : where the recording lies, None where it did not come to one
-    """
+    """How a run ended."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     problem: str = ""
@@ -65,28 +58,13 @@ _LEAST_FRACTIONS = {"contact_force_steady_n": 0.026, "contact_force_accelerating
 
 
 def contact_least(robot: Robot) -> dict[str, float]:
-    """Parameters of the contact monitor: the least forces that count as contact, which hide what free motion makes.
-
-    Parameters
-    ----------
-    robot : a rod with limits
-    """
+    """Parameters of the contact monitor: the least forces that count as contact, which hide what free motion makes."""
     force_n = contact_channels(robot).balanced_tip_force_n
     return {name: float(f"{fraction * force_n:.2g}") for name, fraction in _LEAST_FRACTIONS.items()}
 
 
 def contact_file(given: str, robot: Robot) -> Path:
-    """The file of what touches the robot: as given, or the one that is shipped for it.
-
-    Parameters
-    ----------
-    given : path of a file; empty for the shipped one
-    robot : whose shipped file
-
-    Raises
-    ------
-    ParameterError : none is shipped for this robot
-    """
+    """The file of what touches the robot: as given, or the one that is shipped for it."""
     if given:
         return Path(given).resolve()
     try:
@@ -102,22 +80,7 @@ def robot_of(demo: DemoOptions) -> str:
 
 
 def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
-    """Bring the stack up, track for a while, shut it down, write the report.
-
-    Parameters
-    ----------
-    demo : the command's options
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0; 1 where a fault latched or the stack did not come up; 130, 143 where SIGINT or SIGTERM came
-
-    Raises
-    ------
-    ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a folder that cannot be written
-    ParameterError : a robot file without a reference
-    """
+    """Bring the stack up, track for a while, shut it down, write the report."""
     console = console or Console()
     allow_origins = checked_origins(demo.allow_origin)
     name = robot_of(demo)
@@ -182,13 +145,7 @@ def _parameters(robot: Robot, touching: Path | None, world: str) -> dict[str, di
 
 
 def prepare_cycle(robot: Robot, console: Console) -> None:
-    """Compile the control cycle, or find it in the cache, before anything is started; nothing where it is not used.
-
-    Parameters
-    ----------
-    robot : that is brought up
-    console : gets a line where it has to be compiled
-    """
+    """Compile the control cycle, or find it in the cache, before anything is started; nothing where it is not used."""
     if robot.traits.without_compiled_cycle:
         return
     with console.status("preparing the control cycle ...") as status:
@@ -215,18 +172,7 @@ def _track(
 
 
 def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = STARTUP_TIMEOUT_S) -> str:
-    """Wait until all nodes are active, or a stop is asked for.
-
-    Parameters
-    ----------
-    stack : started
-    stop : ends the waiting
-    timeout_s : how long it may take, s
-
-    Returns
-    -------
-    why the stack did not come up, empty where it did or was stopped
-    """
+    """Wait until all nodes are active, or a stop is asked for."""
     deadline_s = time.monotonic() + timeout_s
     while stack.supervisor.stack_state not in ("up", "fault"):
         if stack.supervisor.awaits_commands:
@@ -243,13 +189,7 @@ def wait_until_up(stack: ComposedStack, stop: StopRequest, timeout_s: float = ST
 
 
 def what_latched(faults: Iterable[str], supervisor: Supervisor) -> str:
-    """A sentence on faults, and on what is known of them.
-
-    Parameters
-    ----------
-    faults : their names
-    supervisor : of their stack
-    """
+    """A sentence on faults, and on what is known of them."""
     reason = supervisor.reason if supervisor.stack_state == "fault" else ""
     return f"faults latched: {', '.join(faults)}" + (f" ({reason})" if reason else "")
 

@@ -19,14 +19,7 @@ LISTENER_NODE = "continuum_robot_listener"
 
 
 class BusyDomainError(ContinuumRobotError):
-    """Another stack lives in the same DDS domain and namespace.
-
-    Attributes
-    ----------
-    domain : the domain's number
-    namespace : the ROS namespace, "/" for none
-    found : what was seen there
-    """
+    """Another stack lives in the same DDS domain and namespace."""
 
     def __init__(self, domain: str, namespace: str, found: str) -> None:
         self.domain, self.namespace, self.found = domain, namespace, found
@@ -45,19 +38,7 @@ def absolute_namespace(namespace: str) -> str:
 def claimed_domain(
     namespace: str, discovery_s: float = 1.5, meanwhile: Callable[[], object] = lambda: None
 ) -> Iterator[None]:
-    """Hold the domain and namespace for one stack while the block runs.
-
-    Parameters
-    ----------
-    namespace : ROS namespace of the stack, "" for none
-    discovery_s : how long to listen for other stacks before the block begins, s
-    meanwhile : work that does not need the domain, done while it is listened to
-
-    Raises
-    ------
-    BusyDomainError : another stack is there, started by this command or by a launch file
-    DeviceError : DDS cannot be joined
-    """
+    """Hold the domain and namespace for one stack while the block runs."""
     domain = os.environ.get("ROS_DOMAIN_ID") or "0"
     namespace = absolute_namespace(namespace)
     with _claim(domain, namespace):

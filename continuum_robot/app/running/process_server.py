@@ -29,13 +29,7 @@ _NAME = "process server"
 
 
 class ForkedProcess:
-    """A process that the server forked; the part of ``subprocess.Popen`` that :class:`ProcessGroup` needs.
-
-    Parameters
-    ----------
-    server : that forked it
-    pid : process id
-    """
+    """A process that the server forked; the part of ``subprocess.Popen`` that :class:`ProcessGroup` needs."""
 
     stdout = None
 
@@ -48,12 +42,7 @@ class ForkedProcess:
         return self._server.exit_code(self.pid)
 
     def send_signal(self, number: int) -> None:
-        """Send a signal, unless it has ended.
-
-        Parameters
-        ----------
-        number : of the signal
-        """
+        """Send a signal, unless it has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -63,14 +52,6 @@ class ProcessServer:
     """Forks programs of this package. Made by a process without further threads; use as a context manager.
 
     Ending it ends what it forked.
-
-    Parameters
-    ----------
-    modules : imported by the server before it forks, while the caller does something else
-
-    Attributes
-    ----------
-    pid : process id of the server
     """
 
     def __init__(self, modules: Sequence[str]) -> None:
@@ -92,17 +73,7 @@ class ProcessServer:
         return sys.platform == "linux" and threading.active_count() == 1
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> ForkedProcess:
-        """Fork a process that runs a module's ``main``.
-
-        Parameters
-        ----------
-        command : this Python, ``-m``, the module, its arguments
-        environment : all variables of the process
-
-        Raises
-        ------
-        DeviceError : the server has ended
-        """
+        """Fork a process that runs a module's ``main``."""
         request = json.dumps({"module": command[2], "arguments": command[3:], "environment": dict(environment)})
         try:
             self._socket.send(request.encode())
@@ -114,12 +85,7 @@ class ProcessServer:
         return ForkedProcess(self, self._started[-1])
 
     def exit_code(self, pid: int) -> int | None:
-        """Exit code of a process that was forked, None while it runs.
-
-        Parameters
-        ----------
-        pid : of the process
-        """
+        """Exit code of a process that was forked, None while it runs."""
         with contextlib.suppress(DeviceError):
             while self._receive(wait=False):
                 pass

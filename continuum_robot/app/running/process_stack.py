@@ -38,12 +38,6 @@ class ProcessStack(ComposedStack):
     """Nodes in groups, each group a process; the supervisor in this one. Used as :class:`ComposedStack`.
 
     A process that ends for good is a failure of the stack.
-
-    Parameters
-    ----------
-    options : what to bring up
-    server : forks the processes; None: each imports what it needs by itself
-    respawns : how often :meth:`start_again` starts each process that ended by itself
     """
 
     def __init__(self, options: StackOptions, server: ProcessServer | None = None, respawns: int = 0) -> None:
@@ -71,12 +65,7 @@ class ProcessStack(ComposedStack):
         return ProcessServer([GROUP_MODULE, *nodes, _TYPE_SUPPORT])
 
     def start(self) -> None:
-        """Start the processes, then the supervisor, which waits for their nodes.
-
-        Raises
-        ------
-        ContinuumRobotError : as of :class:`ComposedStack`; a process that cannot be started
-        """
+        """Start the processes, then the supervisor, which waits for their nodes."""
         self._group.start()
         try:
             super().start()
@@ -99,14 +88,6 @@ class ProcessStack(ComposedStack):
     def start_again(self) -> Mapping[str, int]:
         """Start processes again that ended by themselves a while ago; called now and then. The supervisor configures
         their nodes, and a reset brings the stack up.
-
-        Returns
-        -------
-        of those that were started now, the exit codes with which they had ended
-
-        Raises
-        ------
-        DeviceError : a program cannot be run
         """
         return self._group.start_again(self.respawns)
 
@@ -162,12 +143,7 @@ class ProcessStack(ComposedStack):
             self._link.call(Trigger, "reset_statistics", timeout_s=CALL_TIMEOUT_S)
 
     def note(self, numbers: Mapping[str, Any]) -> None:
-        """Store numbers of the running stack with its recording, where there is one.
-
-        Parameters
-        ----------
-        numbers : by name
-        """
+        """Store numbers of the running stack with its recording, where there is one."""
         if "recorder" not in self.options.node_names or self._link is None:
             return
         with contextlib.suppress(ContinuumRobotError):

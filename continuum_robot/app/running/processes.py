@@ -24,19 +24,7 @@ RESPAWN_DELAY_S = 2.0
 def node_command(
     node: str, parameters: Mapping[str, object], namespace: str = "", extra: Sequence[str] = ()
 ) -> list[str]:
-    """The command that runs a node's module as a program.
-
-    Parameters
-    ----------
-    node : module in continuum_robot.nodes, e.g. ``tendon_driver``
-    parameters : its ROS parameters
-    namespace : its ROS namespace, "" for none
-    extra : more arguments behind ``--ros-args``
-
-    Returns
-    -------
-    the command, the first entry this Python
-    """
+    """The command that runs a node's module as a program."""
     command = [sys.executable, "-m", f"continuum_robot.nodes.{node}", "--ros-args"]
     for name, value in parameters.items():
         command += ["-p", f"{name}:={parameter_text(value)}"]
@@ -59,17 +47,7 @@ def parameter_text(value: object) -> str:
 
 @dataclass
 class ProcessGroup:
-    """Several processes, started in order and stopped in reverse order.
-
-    Attributes
-    ----------
-    commands : name -> command, in the order of starting
-    grace_s : how long a process may take from one signal to its end, before the next one comes, s
-    signals : with which a process is stopped, one after the other
-    output : where their standard output goes, as of ``subprocess.Popen``; None: where this process's goes
-    server : forks the processes, where their output is not kept; None: each is a program of its own
-    restarts : how often each process was started again
-    """
+    """Several processes, started in order and stopped in reverse order."""
 
     commands: Mapping[str, Sequence[str]]
     grace_s: float = 5.0
@@ -81,13 +59,7 @@ class ProcessGroup:
     _ended_s: dict[str, float] = field(default_factory=dict, init=False)
 
     def start(self) -> None:
-        """Start all, in order.
-
-        Raises
-        ------
-        ParameterError : started already
-        DeviceError : a program cannot be run; those started before are stopped again
-        """
+        """Start all, in order."""
         if self._running:
             raise ParameterError("start", "started already", "one start of each group")
         for name in self.commands:
@@ -114,21 +86,7 @@ class ProcessGroup:
         return code == MISCONFIGURED or self.restarts.get(name, 0) >= most
 
     def start_again(self, most: int, delay_s: float = RESPAWN_DELAY_S) -> dict[str, int]:
-        """Start processes again that have ended; called now and then, and never waits.
-
-        Parameters
-        ----------
-        most : how often each process is started again
-        delay_s : from the first call that finds it ended to its next start, s
-
-        Returns
-        -------
-        of those that were started now, the exit codes with which they had ended
-
-        Raises
-        ------
-        DeviceError : a program cannot be run
-        """
+        """Start processes again that have ended; called now and then, and never waits."""
         now_s, started = time.monotonic(), dict[str, int]()
         for name, code in self.ended().items():
             since_s = self._ended_s.setdefault(name, now_s)
@@ -145,16 +103,7 @@ class ProcessGroup:
         return {name: process.pid for name, process in self._running.items()}
 
     def read(self, name: str) -> bytes:
-        """What a process of a group with ``output=PIPE`` wrote since the last call; never waits.
-
-        Parameters
-        ----------
-        name : of the process
-
-        Raises
-        ------
-        ParameterError : a group whose output is not kept
-        """
+        """What a process of a group with ``output=PIPE`` wrote since the last call; never waits."""
         stream = self._running[name].stdout
         if stream is None:
             raise ParameterError("output", self.output, "subprocess.PIPE to read what a process writes")
@@ -170,16 +119,7 @@ class ProcessGroup:
         return {name: code for name, code in self.exit_codes().items() if code is not None}
 
     def stop(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """Stop processes in reverse order of starting by ``signals``, each ``grace_s`` after the one before.
-
-        Parameters
-        ----------
-        names : which ones, None for all
-
-        Returns
-        -------
-        the exit codes of all processes that have ended
-        """
+        """Stop processes in reverse order of starting by ``signals``, each ``grace_s`` after the one before."""
         for name, process in reversed(self._running.items()):
             if names is None or name in names:
                 self._stop_one(process)
@@ -196,12 +136,7 @@ class ProcessGroup:
 
 
 def processor_time_s(pid: int) -> float:
-    """Processor time that a process has used so far, user and system, s; NaN where it has ended.
-
-    Parameters
-    ----------
-    pid : of the process
-    """
+    """Processor time that a process has used so far, user and system, s; NaN where it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()
     except OSError:

@@ -38,20 +38,7 @@ def run_realtime(
     root: Path = machine.SYSTEM_ROOT,
     console: Console | None = None,
 ) -> int:
-    """Inspect, measure, print, and write JSON.
-
-    Parameters
-    ----------
-    seconds : length of the measurement of the timer, half of it idle and half under load, s
-    json_file : where to write the numbers too, None for nowhere
-    priority : number of the SCHED_FIFO priority that the timer's thread asks for; 0: the ordinary scheduler
-    root : folder that holds proc/ and sys/
-    console : where to print
-
-    Returns
-    -------
-    exit code: 0 fit, with reserve or without; 1 not fit
-    """
+    """Inspect, measure, print, and write JSON."""
     console = console or Console()
     findings = machine.inspect_machine(root)
     findings.append(machine.scheduler_rights(machine.try_real_time_scheduler(), root))
@@ -82,22 +69,12 @@ def cycle_cost_us(wait: Callable[[], object]) -> float:
     """Processor time of one cycle of the driver here, in the form that runs by default, us.
 
     The boards are simulated by another process, at the other end of real sockets.
-
-    Parameters
-    ----------
-    wait : returns when it has been measured long enough
     """
     return float(measure_form(load_robot(ROBOT), compiled_form(), wait)["cycle_us"])
 
 
 def judge_timer(name: str, measured: Lateness) -> Finding:
-    """The verdict on wake-ups.
-
-    Parameters
-    ----------
-    name : of the line
-    measured : from :func:`~continuum_robot.runtime.timer_jitter.measure_lateness`
-    """
+    """The verdict on wake-ups."""
     value = (
         f"late by {measured.p50_us:.0f} us p50, {measured.p99_us:.0f} us p99, {measured.maximum_us:.0f} us max; "
         f"{measured.missed} of {measured.deadlines} deadlines missed ({measured.missed_percent:.2g} %), "
@@ -113,12 +90,7 @@ def judge_timer(name: str, measured: Lateness) -> Finding:
 
 
 def judge_cycle(cost_us: float) -> Finding:
-    """The verdict on what one cycle costs, us.
-
-    Parameters
-    ----------
-    cost_us : from :func:`cycle_cost_us`
-    """
+    """The verdict on what one cycle costs, us."""
     part = cost_us * 1e-6 / PERIOD_S
     value = f"{cost_us:.0f} us of processor time on simulated motor boards, {100 * part:.0f} % of the period"
     if part <= FIT_CYCLE_PART:

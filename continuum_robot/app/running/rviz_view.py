@@ -22,21 +22,7 @@ _DISPLAY_LENGTHS = {
 
 
 def scaled_configuration(configuration: dict[str, Any], length_m: float) -> dict[str, Any]:
-    """A configuration whose view and line widths fit a robot.
-
-    Parameters
-    ----------
-    configuration : as the .rviz file has it, for a robot of 0.2 m; changed in place
-    length_m : of the robot, m
-
-    Returns
-    -------
-    the same configuration
-
-    Raises
-    ------
-    ParameterError : no rviz configuration
-    """
+    """A configuration whose view and line widths fit a robot."""
     factor = length_m / REFERENCE_LENGTH_M
     try:
         manager = configuration["Visualization Manager"]
@@ -57,17 +43,7 @@ def scaled_configuration(configuration: dict[str, Any], length_m: float) -> dict
 
 
 def write_scaled(configuration: Path, robot: Robot) -> Path:
-    """A file of :func:`scaled_configuration` for a robot.
-
-    Parameters
-    ----------
-    configuration : the shipped .rviz file
-    robot : any robot
-
-    Returns
-    -------
-    a file in a folder for temporary files, which rviz may overwrite
-    """
+    """A file of :func:`scaled_configuration` for a robot."""
     scaled = scaled_configuration(yaml.safe_load(configuration.read_text(encoding="utf-8")), robot.length_m)
     file = Path(tempfile.mkdtemp(prefix="continuum_robot_rviz_")) / configuration.name
     file.write_text(yaml.safe_dump(scaled, sort_keys=False), encoding="utf-8")

@@ -37,16 +37,7 @@ LARGEST_FRACTION_WORLD = 0.25
 
 @dataclass(frozen=True)
 class SimulationLevel:
-    """A level, and why it was chosen.
-
-    Attributes
-    ----------
-    name : wire, dynamics or mujoco
-    reason : a few words for the status line
-    us_per_ms : what the simulated robot takes here for a millisecond, median, of a general rod the 95th percentile, us;
-        NaN where it was not measured
-    allowed_us_per_ms : up to which real time is held, us
-    """
+    """A level, and why it was chosen."""
 
     name: str
     reason: str
@@ -60,21 +51,7 @@ class SimulationLevel:
 
 
 def choose_level(desired: str, robot: Robot, *, real_time: bool = True, world: str = "") -> SimulationLevel:
-    """The level that is desired, or the one that this machine can do.
-
-    Parameters
-    ----------
-    desired : wire, dynamics, mujoco, or auto: wire where a cycle of boards, drivers and plant fits beside the
-        nodes, dynamics for a general rod, whose plant takes longer
-    robot : to be simulated, its plant compiled
-    real_time : it has to keep up; else every machine can do all, and auto is the same on all of them
-    world : of obstacles, which need mujoco; empty: none
-
-    Raises
-    ------
-    ParameterError : a level that a mechanism does not have
-    ContinuumRobotError : mujoco, and its package is not installed
-    """
+    """The level that is desired, or the one that this machine can do."""
     if robot.traits.without_boards:
         if desired not in (AUTO, DYNAMICS):
             raise ParameterError(
@@ -144,14 +121,7 @@ def _clock() -> Callable[[], float]:
 
 
 def measure_plant(robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot], Plant] = Plant) -> tuple[float, float]:
-    """Median and 95th percentile of the time that the plant takes for a cycle while its tendons are pulled, s.
-
-    Parameters
-    ----------
-    robot : with actuators
-    cycles : how many are measured
-    make : of the plant
-    """
+    """Median and 95th percentile of the time that the plant takes for a cycle while its tendons are pulled, s."""
     plant, durations, used_s = make(robot), [], _clock()
     largest_n = 0.2 * robot.limits.smallest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
     for k in range(cycles):
@@ -163,13 +133,7 @@ def measure_plant(robot: Robot, cycles: int = CYCLES, *, make: Callable[[Robot],
 
 
 def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
-    """Median and 95th percentile of the time for a cycle of the driver on simulated boards, s.
-
-    Parameters
-    ----------
-    robot : with actuators
-    cycles : how many are measured
-    """
+    """Median and 95th percentile of the time for a cycle of the driver on simulated boards, s."""
     hardware, now_s, used_s = SimulatedHardware(robot), 0.0, _clock()
 
     def clock() -> float:
@@ -199,13 +163,7 @@ def measure_wire(robot: Robot, cycles: int = CYCLES) -> tuple[float, float]:
 
 
 def choose_clock(desired: str, level: SimulationLevel) -> tuple[str, str]:
-    """The clock of a simulated run, and a sentence where it was chosen for the user; "" where not.
-
-    Parameters
-    ----------
-    desired : real, lockstep, or auto: real where this machine keeps up
-    level : of the simulation, measured
-    """
+    """The clock of a simulated run, and a sentence where it was chosen for the user; "" where not."""
     if level.keeps_up or desired == LOCKSTEP:
         return (REAL if desired == AUTO else desired), ""
     slow = (

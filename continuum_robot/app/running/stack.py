@@ -33,17 +33,7 @@ STOP_S = 2 * BRING_DOWN_S
 
 
 def load_for_stack(options: StackOptions) -> Robot:
-    """The robot of a stack with what its tip carries, checked for what the stack needs.
-
-    Parameters
-    ----------
-    options : what is to be brought up
-
-    Raises
-    ------
-    RobotFileError : the file cannot be used, or its hardware does not fit the robot
-    ParameterError : it lacks a section that a stack needs, or a payload is to hang at a mechanism
-    """
+    """The robot of a stack with what its tip carries, checked for what the stack needs."""
     robot = load_robot(options.robot)
     if options.payload_kg >= 0:
         robot = robot.carrying(options.payload_kg)
@@ -59,22 +49,7 @@ def load_for_stack(options: StackOptions) -> Robot:
 
 
 def tell_truth(options: StackOptions, robot: Robot, console: Console) -> str:
-    """Say which robot is simulated, the robot file's or another one.
-
-    Parameters
-    ----------
-    options : what is to be brought up
-    robot : of :func:`load_for_stack`
-    console : where to print
-
-    Returns
-    -------
-    its file, ``none`` where there is none
-
-    Raises
-    ------
-    ContinuumRobotError : a file that cannot be used
-    """
+    """Say which robot is simulated, the robot file's or another one."""
     if not options.simulated:
         return NO_TRUTH
     file = truth_file(robot, options.truth) if true_robot(robot, options.truth) is not robot else NO_TRUTH
@@ -91,15 +66,6 @@ def with_simulation_level(options: StackOptions, robot: Robot) -> tuple[StackOpt
     """The same stack with a level and a clock that its nodes know in place of auto, and its devices in words.
 
     Where this machine is too slow for real time a sentence about it comes third, else an empty one.
-
-    Parameters
-    ----------
-    options : what is to be brought up
-    robot : of :func:`load_for_stack`, its plant compiled where it is simulated
-
-    Raises
-    ------
-    ParameterError : a level that a mechanism does not have
     """
     if options.simulated:
         name, world = with_world(options.simulation_level, options.world)
@@ -117,18 +83,7 @@ def with_simulation_level(options: StackOptions, robot: Robot) -> tuple[StackOpt
 
 
 def with_world(simulation_level: str, world: str) -> tuple[str, str]:
-    """Level and world file of a simulated stack, the file by its whole path and checked.
-
-    Parameters
-    ----------
-    simulation_level : as given; auto becomes mujoco where there is a world
-    world : file, or the name of a shipped one; empty: none
-
-    Raises
-    ------
-    ParameterError : a level without a world, or no such file
-    RobotFileError : a file that cannot be used
-    """
+    """Level and world file of a simulated stack, the file by its whole path and checked."""
     if not world:
         return simulation_level, world
     if simulation_level not in (AUTO, MUJOCO):
@@ -141,41 +96,20 @@ def with_world(simulation_level: str, world: str) -> tuple[str, str]:
 
 
 def stop_grace_s(robot: Robot) -> float:
-    """How long a program of the stack may take from a signal to its end: the ramp to the safe tension has to fit in, s.
-
-    Parameters
-    ----------
-    robot : with or without limits
+    """How long a program of the stack may take from a signal to its end: the ramp to the safe tension has to
+    fit in, s.
     """
     ramp_s = 0.0 if robot.limits is None else robot.limits.longest_ramp_s
     return STOP_S + ramp_s
 
 
 def absolute_robot(options: StackOptions) -> StackOptions:
-    """The same stack with its robot's file by its whole path: a process may be started in another folder.
-
-    Parameters
-    ----------
-    options : what is to be brought up
-
-    Raises
-    ------
-    RobotFileError : there is no such robot file
-    """
+    """The same stack with its robot's file by its whole path: a process may be started in another folder."""
     return dataclasses.replace(options, robot=str(find_robot_file(options.robot).resolve()))
 
 
 def node_parameters(options: StackOptions) -> dict[str, dict[str, object]]:
-    """ROS parameters of every node when each is a process, the supervisor last.
-
-    Parameters
-    ----------
-    options : what is to be brought up
-
-    Raises
-    ------
-    RobotFileError : there is no such robot file
-    """
+    """ROS parameters of every node when each is a process, the supervisor last."""
     options = absolute_robot(options)
     parameters = {node: options.parameters_of(node) for node in (*options.node_names, SUPERVISOR)}
     parameters[SUPERVISOR]["exit_on_failed_start"] = True

@@ -22,13 +22,7 @@ STATE_STYLES = {"up": "green", "fault": "bold red", "starting": "yellow", "stopp
 
 
 class StackMonitor:
-    """Looks at a running stack now and then, without costing its executor a callback.
-
-    Parameters
-    ----------
-    stack : started
-    hardware : what the wires end in, for the line; "" for what the stack's options say
-    """
+    """Looks at a running stack now and then, without costing its executor a callback."""
 
     def __init__(self, stack: ComposedStack, hardware: str = "") -> None:
         self._stack = stack
@@ -56,14 +50,7 @@ class StackMonitor:
 
 
 def render(state: RobotState, hardware: str, elapsed_s: float, duration_s: float | None) -> Group:
-    """The line, and under it a bar of the time where it will end.
-
-    Parameters
-    ----------
-    hardware : what the wires end in
-    elapsed_s : since the stack is up, s
-    duration_s : when it will end, s; None for never
-    """
+    """The line, and under it a bar of the time where it will end."""
     words = Text(state.stack, style=STATE_STYLES.get(state.stack, ""))
     if state.faults:
         words.append(" " + ", ".join(state.faults))

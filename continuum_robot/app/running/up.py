@@ -30,16 +30,7 @@ from continuum_robot.nodes.stack.options import MANAGED_NODES, StackOptions
 
 
 def stack_of(up: UpOptions) -> StackOptions:
-    """What is to be brought up.
-
-    Parameters
-    ----------
-    up : the command's options
-
-    Raises
-    ------
-    ContinuumRobotError : a file of parameters that cannot be used
-    """
+    """What is to be brought up."""
     parameters = {}
     if up.params_file:
         nodes, given = (*MANAGED_NODES, SUPERVISOR), ParamsFile(Path(up.params_file))
@@ -55,21 +46,7 @@ def stack_of(up: UpOptions) -> StackOptions:
 
 
 def run_up(up: UpOptions, console: Console | None = None) -> int:
-    """Bring the nodes up, keep them until a signal comes, bring them down in order.
-
-    Parameters
-    ----------
-    up : the command's options
-    console : where to print
-
-    Returns
-    -------
-    exit code: 130 or 143 after Ctrl-C or SIGTERM; 1 where the stack did not come up, or a process or node failed
-
-    Raises
-    ------
-    ContinuumRobotError : a robot file that cannot be used, a busy DDS domain
-    """
+    """Bring the nodes up, keep them until a signal comes, bring them down in order."""
     console = console or Console()
     options = stack_of(up)
     robot = load_for_stack(options)

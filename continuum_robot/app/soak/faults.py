@@ -41,19 +41,7 @@ _JOINED_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SoakFault:
-    """One thing that a soak does.
-
-    Attributes
-    ----------
-    name : of the record
-    weight : how often it is drawn, beside the others, without unit
-    reaction : "safe", "tolerated", or either
-    act : does it
-    mechanical : a repair under torque would be an accident of its own: the e-stop comes before it, and the reset,
-        which begins with another robot, is the repair
-    truthless : the simulated robot itself is gone: there is nothing to judge
-    reset : it is followed by a reset in any case
-    """
+    """One thing that a soak does."""
 
     name: str
     weight: float
@@ -132,12 +120,7 @@ def _estop_service(stand: Stand, _rng: Rng) -> Effect:
 
 
 def estop_by_two(stand: Stand, rng: Rng) -> Effect:
-    """Two publishers that have joined press; one releases, and a reset is refused; in the repair the other does.
-
-    Raises
-    ------
-    ParameterError : the reset was accepted
-    """
+    """Two publishers that have joined press; one releases, and a reset is refused; in the repair the other does."""
     closing = contextlib.ExitStack()
     buttons = [closing.enter_context(stand.link.publisher(Bool, "estop", qos.latched())) for _ in range(2)]
     wait_for(lambda: all(button.get_subscription_count() > 0 for button in buttons), _DISCOVERY_S)
@@ -356,11 +339,6 @@ FAULTS: tuple[SoakFault, ...] = (
 
 
 def draw(rng: Rng) -> SoakFault:
-    """One of :data:`FAULTS`, by their weights.
-
-    Parameters
-    ----------
-    rng : of the soak
-    """
+    """One of :data:`FAULTS`, by their weights."""
     weights = np.array([fault.weight for fault in FAULTS])
     return FAULTS[int(rng.choice(len(FAULTS), p=weights / weights.sum()))]

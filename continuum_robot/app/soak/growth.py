@@ -27,18 +27,7 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The slope of one quantity of one process.
-
-    Attributes
-    ----------
-    process, quantity : which
-    per_h : Theil-Sen slope, in the quantity's unit an hour; NaN where it was not judged
-    low_per_h, high_per_h : its 95 % confidence interval
-    first, last : medians of the first and last tenth of what was judged, in the quantity's unit
-    bins : medians over time that were judged
-    grows : the whole interval lies above what is allowed
-    judged : there was enough to judge
-    """
+    """The slope of one quantity of one process."""
 
     process: str
     quantity: str
@@ -69,15 +58,6 @@ def judge_growth(
     median of the slopes of all pairs of medians of the same life (Theil 1950, Sen 1968), so a restart is no shrinking.
     Its interval comes from a moving block bootstrap of the residuals (Künsch 1989), since neighbouring medians are
     not independent: memory goes in steps.
-
-    Parameters
-    ----------
-    process, quantity : names
-    time_s, value : shape (T,), s and the quantity's unit
-    life : process id at each time, shape (T,)
-    warm_up_s : left out at the start of each life, s
-    bin_s : s
-    allowed_per_h : growth an hour that counts as noise; None: of :data:`ALLOWED_PER_H`
     """
     allowed = ALLOWED_PER_H[quantity] if allowed_per_h is None else allowed_per_h
     lives = [_binned(time_s[life == one], value[life == one], warm_up_s, bin_s) for one in dict.fromkeys(life.tolist())]

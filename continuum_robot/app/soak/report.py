@@ -89,13 +89,7 @@ def print_soak(soak: Soak, console: Console) -> None:
 
 
 def draw_soak(soak: Soak, usage: UsageLog, file: Path) -> Path:
-    """Draw memory, handles and threads of each process, and each fault, over time.
-
-    Parameters
-    ----------
-    usage : with the series
-    file : the picture's, PNG
-    """
+    """Draw memory, handles and threads of each process, and each fault, over time."""
     figure, axes = plt.subplots(
         len(_PANELS) + 1, 1, figsize=(12, 13), sharex=True, layout="constrained", height_ratios=[2, 1.4, 1.4, 1.2]
     )

@@ -47,23 +47,7 @@ BINS = 60
 
 @dataclass(frozen=True, slots=True)
 class SoakRecord:
-    """One fault of a soak.
-
-    Attributes
-    ----------
-    number, fault, detail : which
-    at_s : since the start of the soak, s
-    moving : a motion was under way
-    reaction : "safe" or "tolerated"; "-" where no robot lived
-    time_to_safe_ms : on the robot's own clock, from when it could be known; NaN where that is not known
-    since_begin_ms : the same from its beginning on, the way of requests and messages included
-    peak_n : largest true tension, N
-    faults : what latched
-    recovery_s : until the stack was up again, s; 0 where nothing had to be done
-    recovered : it came up without a new start of its program
-    unsafe : what was not safe, sentences
-    problems : what else was not as it should be, sentences
-    """
+    """One fault of a soak."""
 
     number: int
     fault: str
@@ -83,23 +67,7 @@ class SoakRecord:
 
 @dataclass(slots=True)
 class Soak:
-    """What a soak found.
-
-    Attributes
-    ----------
-    robot, seed, planned_s : what was asked for
-    ran_s : how long faults were drawn, s
-    lived_s : how long the robot was watched, on its own clock, s
-    peak_n : largest true tension, N
-    records : of the faults
-    overloads : when a tendon had more than its maximum
-    shocks : when it did by the energy of a motor that took up slack
-    unprompted : what stopped the robot without a fault that was drawn: this machine is busy
-    growths : of all processes
-    truth_lost_ms : truth that was not judged
-    unjudged : faults after which the robot was not simulated for long enough to judge them
-    ended : why the stack's program did not end well, "" where it did
-    """
+    """What a soak found."""
 
     robot: str
     seed: int
@@ -144,22 +112,6 @@ def run_soak(robot: str, hours: float, *, seed: int, out: Path, console: Console
     """Run a soak and write ``usage.csv``, ``faults.jsonl``, ``soak.json`` and ``soak.png``.
 
     Ctrl-C ends it with the same report.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    hours : how long, units of 3600 s
-    seed : of what is drawn
-    out : the results go to a folder named by the date in here
-    console : where to print
-
-    Returns
-    -------
-    0 where nothing was unsafe, all faults were recovered and no process grew, else 1
-
-    Raises
-    ------
-    ContinuumRobotError : a robot file that cannot be used, a busy DDS domain, a stack that does not come up
     """
     console = console or Console()
     loaded = load_robot(robot)  # one that cannot be used is refused before anything is made
@@ -290,22 +242,7 @@ def _one(
 def time_to_safe(
     truth: Mapping[str, Vector], safe_n: float, known_s: float, resumed_s: float = math.nan
 ) -> tuple[bool, float]:
-    """Whether all motors are at the safe tension or off in the end, and how long that took.
-
-    Parameters
-    ----------
-    truth : of the ring, at least one row: ``time_s``, ``lived_s``, shape (T,), s; ``motor_n``, shape (T, N), N
-    safe_n : safe tension of the robot, N
-    known_s : when the fault could be known, s; NaN: not known
-    resumed_s : when the program that drives the motors went on, s: what it does then counts from there; NaN: it was
-        never stopped
-
-    Returns
-    -------
-    whether the last :data:`.REST_S` are safe; time from then to the last unsafe instant, s, on the robot's own clock:
-    what it did not live through, since this machine was busy, does not count. NaN where they are not safe, or it is
-    not known when
-    """
+    """Whether all motors are at the safe tension or off in the end, and how long that took."""
     time_s, lived_s = truth["time_s"], truth["lived_s"]
     pulling: Any = (truth["motor_n"] > safe_n + TORQUE_MARGIN_N).any(axis=1)
     if pulling[time_s > time_s[-1] - REST_S].any():

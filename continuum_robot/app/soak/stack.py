@@ -32,14 +32,7 @@ _PERIOD_S = 0.2
 
 
 def main(robot: str, folder: Path, given: Mapping[str, Any]) -> int:
-    """Run the stack until a signal comes.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    folder : for the truth and the process ids
-    given : further options of the stack
-    """
+    """Run the stack until a signal comes."""
     parameters = {**given.get("parameters", {}), "simulator": {"truth": str(folder / TRUTH)}}
     options = StackOptions(robot=robot, **{**given, "parameters": parameters})
     with ProcessStack.server() as server, claimed_domain(""), StopRequest(last=True) as stop:

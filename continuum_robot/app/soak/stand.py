@@ -49,14 +49,7 @@ _END_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A tendon had more than the robot's maximum.
-
-    Attributes
-    ----------
-    at_s : since the stand was made, s
-    peak_n : largest true tension, N
-    motor_n : what the motors gave at most at that time, N
-    """
+    """A tendon had more than the robot's maximum."""
 
     at_s: float
     peak_n: float
@@ -66,13 +59,7 @@ class Overload:
         return f"{self.at_s:.1f} s: a tendon had {self.peak_n:.2f} N"
 
     def is_shock(self, robot: Robot, slack_m: float) -> bool:
-        """Whether a motor that took up slack made it: it has T s of energy at most, and a tendon takes T^2 / (2 k).
-
-        Parameters
-        ----------
-        robot : with limits
-        slack_m : that was made, m
-        """
+        """Whether a motor that took up slack made it: it has T s of energy at most, and a tendon takes T^2 / (2 k)."""
         if robot.limits is None or self.motor_n > robot.limits.maximum_n:
             return False
         shock_n = math.sqrt(2 * robot.tendon_stiffnesses_n_per_m.max() * self.motor_n * slack_m)
@@ -80,26 +67,7 @@ class Overload:
 
 
 class StackStand:
-    """See the module.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    folder : for truth, process ids and the stack's log
-    options : of :class:`StackOptions`, beside the robot; contacts are looked for
-    look : called every :data:`POLL_S` with the process ids
-
-    Attributes
-    ----------
-    robot : of the robot file
-    link : a client's
-    peak_n : largest true tension so far, N
-    lived_s : how long the robot was watched, on its own clock, s
-
-    Raises
-    ------
-    ParameterError : a robot without limits
-    """
+    """See the module."""
 
     def __init__(
         self,
@@ -131,12 +99,7 @@ class StackStand:
         return self.robot.tension_limits
 
     def start(self) -> None:
-        """Start the stack, wait until it is up, and watch it.
-
-        Raises
-        ------
-        DeviceError : it does not come up
-        """
+        """Start the stack, wait until it is up, and watch it."""
         self._start()
         if not self._watcher.is_alive():
             self._watcher.start()
@@ -195,12 +158,7 @@ class StackStand:
             return {}
 
     def pid(self, process: str) -> int:
-        """Process id of a part of the stack. Raises :class:`DeviceError` where it is not known.
-
-        Parameters
-        ----------
-        process : its name
-        """
+        """Process id of a part of the stack. Raises :class:`DeviceError` where it is not known."""
         pids = self._pids()
         if process not in pids:
             raise DeviceError(process, "is no process of the stack", f"Processes: {', '.join(pids)}")
@@ -214,12 +172,7 @@ class StackStand:
         return self.link.state()
 
     def wait_until_up(self, timeout_s: float) -> bool:
-        """Whether the stack is up within a time.
-
-        Parameters
-        ----------
-        timeout_s : s
-        """
+        """Whether the stack is up within a time."""
         return wait_for(lambda: self.state.obeys, timeout_s, POLL_S)
 
     def recover(self) -> str:
@@ -282,16 +235,7 @@ class StackStand:
         return found
 
     def truth(self, begin_s: float) -> dict[str, Vector]:
-        """What happened since a time, as far as it is kept; empty where no robot lived.
-
-        Parameters
-        ----------
-        begin_s : of the monotonic clock, s
-
-        Returns
-        -------
-        as of the ring: shape (T,) for times in s, (T, N) for tensions in N and displacements in m
-        """
+        """What happened since a time, as far as it is kept; empty where no robot lived."""
         self._take()
         with self._lock:
             parts = [part for part in self._newest if part["time_s"][-1] >= begin_s]
@@ -302,18 +246,7 @@ class StackStand:
         return {name: values[kept] for name, values in joined.items()} if kept.any() else {}
 
     def lived(self, begin_s: float, duration_s: float, timeout_s: float) -> bool:
-        """Wait until the robot has lived for a time: this machine may be too busy to simulate it in real time.
-
-        Parameters
-        ----------
-        begin_s : from when on, of the monotonic clock, s
-        duration_s : on the robot's own clock, s
-        timeout_s : longest time to wait, s
-
-        Returns
-        -------
-        whether it did
-        """
+        """Wait until the robot has lived for a time: this machine may be too busy to simulate it in real time."""
 
         def enough() -> bool:
             lived_s = self.truth(begin_s).get("lived_s")

@@ -19,15 +19,7 @@ _COLUMNS = ("time_s", "process", "pid", *QUANTITIES)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process holds.
-
-    Attributes
-    ----------
-    pss_mib : proportional set size, pages shared with others in part, in MiB (1024 * 1024 bytes)
-    rss_mib : resident set size, shared pages in full, in MiB (1024 * 1024 bytes)
-    handles : open file descriptors
-    threads : of the process
-    """
+    """What a process holds."""
 
     pss_mib: float
     rss_mib: float
@@ -36,12 +28,7 @@ class Usage:
 
 
 def usage_of(pid: int) -> Usage | None:
-    """What a process holds now; None where it has ended or belongs to another user.
-
-    Parameters
-    ----------
-    pid : of the process
-    """
+    """What a process holds now; None where it has ended or belongs to another user."""
     folder = Path("/proc", str(pid))
     try:
         memory = _fields(folder / "smaps_rollup")
@@ -62,12 +49,7 @@ def _mib(text: str) -> float:
 
 
 class UsageLog:
-    """Writes what processes hold to a CSV file, and reads it from there: it must not grow itself. A context manager.
-
-    Parameters
-    ----------
-    file : replaced
-    """
+    """Writes what processes hold to a CSV file, and reads it from there: it must not grow itself. A context manager."""
 
     def __init__(self, file: Path) -> None:
         self._path, self._file = file, file.open("w", encoding="utf-8", newline="")
@@ -76,12 +58,7 @@ class UsageLog:
         self._begin_s = time.monotonic()
 
     def sample(self, pids: Mapping[str, int]) -> None:
-        """Write a row for each process that lives.
-
-        Parameters
-        ----------
-        pids : process id by name
-        """
+        """Write a row for each process that lives."""
         for name, pid in pids.items():
             usage = usage_of(pid)
             if usage is None:
@@ -97,13 +74,7 @@ class UsageLog:
         return tuple(dict.fromkeys(row["process"] for row in self._rows()))
 
     def series(self, process: str, quantity: str) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        """Times (s), values and process ids, each of shape (T,).
-
-        Parameters
-        ----------
-        process : its name
-        quantity : one of :data:`QUANTITIES`
-        """
+        """Times (s), values and process ids, each of shape (T,)."""
         rows = [row for row in self._rows() if row["process"] == process]
         return (
             np.array([float(row["time_s"]) for row in rows]),

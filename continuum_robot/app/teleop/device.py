@@ -33,15 +33,7 @@ Help = Sequence[tuple[str, Command | str]]
 
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
-    """What a person wants now.
-
-    Attributes
-    ----------
-    axes : deflections of x, y and z in [-1, 1], shape (3,); NaN where the device gave no number
-    held : whether the dead man's switch is held
-    commands : the commands that came since the last reading, in order
-    problem : why the device sends nothing; empty while all is well
-    """
+    """What a person wants now."""
 
     axes: NDArray[np.float64]
     held: bool
@@ -50,12 +42,7 @@ class DeviceReading:
 
 
 def at_rest(problem: str = "", commands: Sequence[Command] = ()) -> DeviceReading:
-    """No axis is deflected and nothing is held.
-
-    Parameters
-    ----------
-    problem, commands : as of the reading
-    """
+    """No axis is deflected and nothing is held."""
     return DeviceReading(np.zeros(3), False, tuple(commands), problem)
 
 

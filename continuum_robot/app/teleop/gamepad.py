@@ -27,16 +27,6 @@ class Gamepad:
     """A gamepad through evdev: left stick x and y, right stick z, the left shoulder button is the dead man's switch.
 
     Where it is unplugged nothing is held; when it is back, the switch has to be pressed again.
-
-    Parameters
-    ----------
-    device : an open ``evdev.InputDevice``
-    reopen : opens it again after it was unplugged, raises OSError while it is away
-    clock : gives the time, s
-
-    Raises
-    ------
-    DeviceError : no gamepad: sticks or the shoulder button are missing
     """
 
     help: Help = (
@@ -150,20 +140,7 @@ class Gamepad:
 
 
 def open_gamepad(path: str) -> Gamepad:
-    """Open a gamepad.
-
-    Parameters
-    ----------
-    path : of its device file, ``/dev/input/eventN``; "auto" for the first gamepad that is found
-
-    Returns
-    -------
-    the gamepad
-
-    Raises
-    ------
-    DeviceError : evdev is not installed, there is no gamepad, it may not be read, or it is none; says what to do
-    """
+    """Open a gamepad."""
     try:
         import evdev  # noqa: PLC0415 - an extra, needed for gamepads alone
     except ImportError:

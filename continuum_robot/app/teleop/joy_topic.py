@@ -17,13 +17,7 @@ JOY_AGE_S = 0.3
 
 
 class JoyTopic:
-    """sensor_msgs/Joy as joy_node publishes it for an Xbox controller; what is old counts as let go.
-
-    Parameters
-    ----------
-    link : to the stack
-    topic : name of the topic
-    """
+    """sensor_msgs/Joy as joy_node publishes it for an Xbox controller; what is old counts as let go."""
 
     help: Help = (
         ("hold button 4 (LB)", "dead man's switch"),

@@ -48,17 +48,7 @@ _KEY_COMMANDS = {
 
 
 class Keyboard:
-    """Keys of a terminal. A key that is held repeats, and that is the dead man's switch: no repeat, no motion.
-
-    Parameters
-    ----------
-    descriptor : of the terminal; None for standard input
-    clock : gives the time, s
-
-    Raises
-    ------
-    DeviceError : no terminal
-    """
+    """Keys of a terminal. A key that is held repeats, and that is the dead man's switch: no repeat, no motion."""
 
     help: Help = (
         ("hold w s, up down", "to +x, -x"),

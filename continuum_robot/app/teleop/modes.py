@@ -35,13 +35,7 @@ AHEAD_FRACTION = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What keeps the robot from following.
-
-    Attributes
-    ----------
-    position : where it can follow, shape (n,), m
-    message : what it is
-    """
+    """What keeps the robot from following."""
 
     position: Vector
     message: str
@@ -62,12 +56,7 @@ class SteeringMode(Protocol):
         """Take the turn to move the robot, from where it is; None where that is not known."""
 
     def axes(self, deflections: Vector) -> Vector:
-        """How much of its speed each coordinate of what is steered shall have, shape (n,).
-
-        Parameters
-        ----------
-        deflections : of the device, shape (3,), numbers in [-1, 1]
-        """
+        """How much of its speed each coordinate of what is steered shall have, shape (n,)."""
 
     def publish(self, step: TeleoperationStep) -> Obstacle | None:
         """Publish a step of the steering."""
@@ -77,12 +66,7 @@ class SteeringMode(Protocol):
 
 
 class ClarkeMode:
-    """Steers the coordinates of one segment, two modes, or those of a mechanism; this program writes the references.
-
-    Parameters
-    ----------
-    robot : connected
-    """
+    """Steers the coordinates of one segment, two modes, or those of a mechanism; this program writes the references."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot, self._link = robot, robot.link
@@ -122,12 +106,7 @@ class ClarkeMode:
 
 
 class TipMode:
-    """Steers a target of the tip; the reference source has the tip follow it.
-
-    Parameters
-    ----------
-    robot : connected, a rod
-    """
+    """Steers a target of the tip; the reference source has the tip follow it."""
 
     writer, moved = SOURCE, ""
 
@@ -176,13 +155,7 @@ class TipMode:
 
 
 def tip_limits(robot: RobotDescription, limits: MotionLimits) -> MotionLimits:
-    """Speed of the tip's target: the largest at which coordinates at their speed move the tip of the straight robot.
-
-    Parameters
-    ----------
-    robot : a rod
-    limits : of the coordinates
-    """
+    """Speed of the tip's target: the largest at which coordinates at their speed move the tip of the straight robot."""
     # A segment that bends by q / r moves the tip by half its length, and by all of what is beyond it.
     lever = max(
         (robot.length_m - start_m - segment.length_m / 2) / segment.tendons.pitch_radius_m

@@ -16,12 +16,7 @@ from continuum_robot.nodes.reference.motion_start import HOLDING
 
 
 def screen(operator: Teleoperator) -> Group:
-    """Help, state of the robot, what is asked for.
-
-    Parameters
-    ----------
-    operator : that steers
-    """
+    """Help, state of the robot, what is asked for."""
     state, reading = operator.robot.state, operator.reading
     title = Text(state.stack or "no stack", style=STATE_STYLES.get(state.stack, ""))
     if state.faults:

@@ -27,16 +27,7 @@ SCREEN_PERIOD_S = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class TeleopOptions:
-    """Options of the command, see its help.
-
-    Attributes
-    ----------
-    gamepad : device file or "auto", "" for none
-    joy : the topic joy; without both the keyboard
-    mode : clarke or tip
-    namespace : of the stack
-    timeout_s : for the stack to be found, s
-    """
+    """Options of the command, see its help."""
 
     gamepad: str = ""
     joy: bool = False
@@ -46,21 +37,7 @@ class TeleopOptions:
 
 
 def run_teleop(options: TeleopOptions, console: Console | None = None) -> int:
-    """Steer the robot until the person quits.
-
-    Parameters
-    ----------
-    options : of the command
-    console : where to show the screen
-
-    Returns
-    -------
-    exit code: 0 after quit, 130 after Ctrl-C, 143 after SIGTERM
-
-    Raises
-    ------
-    ContinuumRobotError : no device, or no robot
-    """
+    """Steer the robot until the person quits."""
     console = console or Console()
     # The device first: it is the likeliest to be missing, and the quickest to fail.
     device: TeleopDevice | None = None

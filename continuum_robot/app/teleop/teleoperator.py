@@ -21,25 +21,7 @@ FIRST_SPEED = 3
 
 
 class Teleoperator:
-    """Turns the events of a device into references of a robot, one step at a time.
-
-    Parameters
-    ----------
-    robot : connected
-    device : of the person
-    mode : ``clarke`` or ``tip``
-
-    Attributes
-    ----------
-    mode : as it is now
-    reading : the newest of the device
-    message : what was done last, or what is in the way
-    ended : whether the person has asked to quit
-
-    Raises
-    ------
-    ParameterError : ``tip`` with a mechanism
-    """
+    """Turns the events of a device into references of a robot, one step at a time."""
 
     def __init__(self, robot: Robot, device: TeleopDevice, mode: str = CLARKE) -> None:
         self.robot, self.device = robot, device
@@ -73,12 +55,7 @@ class Teleoperator:
         return self._steering is not None
 
     def step(self, dt: float) -> None:
-        """Read the device, do what is asked for, publish one reference.
-
-        Parameters
-        ----------
-        dt : since the last step, s
-        """
+        """Read the device, do what is asked for, publish one reference."""
         reading = self.reading = self.device.read()
         for command in reading.commands:
             self._do(command)

@@ -64,14 +64,7 @@ SENTENCES = {
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a request.
-
-    Attributes
-    ----------
-    refusal : why not; None: admitted
-    who : the foreign host or the origin, as it was sent
-    cookie : to be kept by the browser, as a value of Set-Cookie; empty: none
-    """
+    """What becomes of a request."""
 
     refusal: Refusal | None = None
     who: str = ""
@@ -79,16 +72,7 @@ class Decision:
 
 
 def checked_origin(text: str) -> str:
-    """An origin as browsers write it: lower case, without the scheme's own port.
-
-    Parameters
-    ----------
-    text : such as ``https://robot.example`` or ``http://127.0.0.1:9000``
-
-    Raises
-    ------
-    ParameterError : no origin
-    """
+    """An origin as browsers write it: lower case, without the scheme's own port."""
     expected = "an origin: http or https, ://, a host, and where it is not the scheme's own a port; nothing behind it"
     match = _ORIGIN.fullmatch(text.lower()) if text.isascii() else None
     if match is None:
@@ -105,30 +89,12 @@ def checked_origin(text: str) -> str:
 
 
 def checked_origins(texts: Iterable[str] | None) -> tuple[str, ...]:
-    """Several origins, each as :func:`checked_origin` writes it.
-
-    Parameters
-    ----------
-    texts : as typed; None for none
-
-    Raises
-    ------
-    ParameterError : one of them is no origin
-    """
+    """Several origins, each as :func:`checked_origin` writes it."""
     return tuple(checked_origin(text) for text in texts or ())
 
 
 class Admission:
-    """Decides on requests and messages of one page.
-
-    Parameters
-    ----------
-    host : address that the page is bound to
-    port : of the page
-    token : that the address has, the secret of this start
-    allow_origins : further addresses of the page, of a tunnel or a proxy
-    view_only : nobody steers with the page
-    """
+    """Decides on requests and messages of one page."""
 
     def __init__(
         self, host: str, port: int, token: str, *, allow_origins: Sequence[str] = (), view_only: bool = False
@@ -140,13 +106,7 @@ class Admission:
         self._view_only = view_only
 
     def decide(self, target: str, headers: Sequence[tuple[str, str]]) -> Decision:
-        """What becomes of a request, of HTTP or for a websocket.
-
-        Parameters
-        ----------
-        target : what is asked for, path and query
-        headers : names and values, as they came
-        """
+        """What becomes of a request, of HTTP or for a websocket."""
         hosts, origins = _values(headers, "host"), _values(headers, "origin")
         host = hosts[0].lower() if len(hosts) == 1 else ""
         if host not in self._hosts or not target.startswith("/"):
@@ -168,12 +128,7 @@ class Admission:
         return Decision(Refusal.WRONG_TOKEN if given or kept else Refusal.NO_TOKEN, who)
 
     def takes(self, kind: str) -> bool:
-        """Whether a message of this kind reaches the page.
-
-        Parameters
-        ----------
-        kind : name of viser's message; empty where it is none
-        """
+        """Whether a message of this kind reaches the page."""
         return kind in _OF_ONLOOKERS if self._view_only else kind not in _OF_NOBODY
 
     def _knows(self, candidates: list[str]) -> bool:
@@ -183,16 +138,7 @@ class Admission:
 
 
 class RefusalLog:
-    """Reports each kind of refusal once for each who was refused, and of so many at most; counts them all.
-
-    Parameters
-    ----------
-    tell : takes a sentence
-
-    Attributes
-    ----------
-    count : of all refusals
-    """
+    """Reports each kind of refusal once for each who was refused, and of so many at most; counts them all."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -200,13 +146,7 @@ class RefusalLog:
         self.count = 0
 
     def note(self, kind: Refusal, who: str) -> None:
-        """One refusal.
-
-        Parameters
-        ----------
-        kind : why
-        who : as it was sent
-        """
+        """One refusal."""
         self.count += 1
         logged = self._logged.setdefault(kind, set())
         shown = ascii(who[:_SHOWN]) if who else "none"
@@ -220,12 +160,7 @@ class RefusalLog:
 
 
 def cookie_name(host: str) -> str:
-    """Name of the cookie under which the browser keeps the token: pages on other ports have their own.
-
-    Parameters
-    ----------
-    host : the request's header
-    """
+    """Name of the cookie under which the browser keeps the token: pages on other ports have their own."""
     port = host.rpartition(":")[2]
     return COOKIE + (port if port.isdecimal() else "")
 

@@ -32,18 +32,7 @@ def find_browser() -> str | None:
 
 
 class Browser:
-    """One page in a headless Chromium that draws in software. Use as a context manager.
-
-    Parameters
-    ----------
-    size : width and height of the window, pixels
-    gives_way : run only while nothing else on the computer wants to. It draws in software, and may be on the robot's
-        computer. On one that is busy all the time it then comes to nothing
-
-    Raises
-    ------
-    DeviceError : there is no Chromium, or it does not start
-    """
+    """One page in a headless Chromium that draws in software. Use as a context manager."""
 
     def __init__(self, size: tuple[int, int] = (1280, 800), *, gives_way: bool = True) -> None:
         program = find_browser()
@@ -75,37 +64,18 @@ class Browser:
             raise
 
     def open(self, address: str) -> None:
-        """Load a page.
-
-        Parameters
-        ----------
-        address : of the page
-        """
+        """Load a page."""
         self.call("Page.navigate", url=address)
 
     def run(self, script: str) -> Any:
-        """Value of a JavaScript expression on the page.
-
-        Raises
-        ------
-        DeviceError : the script failed, or the browser does not answer
-        """
+        """Value of a JavaScript expression on the page."""
         result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise DeviceError("browser", f"the script failed: {result['exceptionDetails']}", "Correct the script")
         return result["result"].get("value")
 
     def wait_for(self, script: str, timeout_s: float = 60.0) -> Any:
-        """Wait until a JavaScript expression is true, and give its value; while it fails it is not.
-
-        Parameters
-        ----------
-        script : the expression
-
-        Raises
-        ------
-        DeviceError : it does not become true in time
-        """
+        """Wait until a JavaScript expression is true, and give its value; while it fails it is not."""
         deadline_s = time.monotonic() + timeout_s
         while not (value := self._try(f"(() => {{ try {{ return {script} }} catch {{ return false }} }})()")):
             if time.monotonic() > deadline_s:
@@ -118,21 +88,11 @@ class Browser:
         return value
 
     def click(self, x: float, y: float) -> None:
-        """Press and release the left button at a point, pixels.
-
-        Parameters
-        ----------
-        x, y : from the upper left corner, pixels; a count of points on the page
-        """
+        """Press and release the left button at a point, pixels."""
         self.drag([(x, y)])
 
     def drag(self, path: list[tuple[float, float]]) -> None:
-        """Press the left button at the first point, move along the others, release it at the last.
-
-        Parameters
-        ----------
-        path : points, in pixels from the upper left corner
-        """
+        """Press the left button at the first point, move along the others, release it at the last."""
         for kind, (x, y) in (
             ("mouseMoved", path[0]), ("mousePressed", path[0]), *(("mouseMoved", point) for point in path[1:]),
             ("mouseReleased", path[-1]),
@@ -148,16 +108,7 @@ class Browser:
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def call(self, method: str, **parameters: Any) -> Any:
-        """Call a method of DevTools and give its result.
-
-        Parameters
-        ----------
-        parameters : of the method
-
-        Raises
-        ------
-        DeviceError : it was refused, not answered in time, or the browser ended
-        """
+        """Call a method of DevTools and give its result."""
         self._number += 1
         deadline_s = time.monotonic() + _ANSWER_S
         try:

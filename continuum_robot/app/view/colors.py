@@ -30,13 +30,7 @@ _STOPS = np.array([[52, 92, 190], [40, 165, 200], [120, 190, 90], [245, 180, 40]
 
 
 def scale_end(largest_n: float, limit_n: float) -> float:
-    """Upper end of the tensions' scale: the next of 1, 2, 5, ... above the largest, from a fifth of the limit to it.
-
-    Parameters
-    ----------
-    largest_n : largest tension so far, N; NaN where none is known
-    limit_n : largest limits.maximum_n of a tendon, N
-    """
+    """Upper end of the tensions' scale: the next of 1, 2, 5, ... above the largest, from a fifth of the limit to it."""
     if not math.isfinite(largest_n) or largest_n <= 0:
         return limit_n
     desired = max(largest_n, _LEAST_FRACTION * limit_n)  # a slack robot is not to look as if it were about to tear
@@ -46,17 +40,7 @@ def scale_end(largest_n: float, limit_n: float) -> float:
 
 
 def tension_colors(tension_n: ArrayLike, end_n: float) -> NDArray[np.uint8]:
-    """Colours of tensions, grey where unknown.
-
-    Parameters
-    ----------
-    tension_n : shape (N,), N
-    end_n : where the scale ends, N
-
-    Returns
-    -------
-    shape (N, 3), 0 to 255
-    """
+    """Colours of tensions, grey where unknown."""
     tension = np.asarray(tension_n, dtype=float)
     fraction = np.clip(np.nan_to_num(tension) / end_n, 0.0, 1.0) * (len(_STOPS) - 1)
     mixed = np.stack([np.interp(fraction, np.arange(len(_STOPS)), _STOPS[:, channel]) for channel in range(3)], -1)
@@ -65,12 +49,7 @@ def tension_colors(tension_n: ArrayLike, end_n: float) -> NDArray[np.uint8]:
 
 
 def css(color: ArrayLike) -> str:
-    """A colour, three values from 0 to 255, as CSS writes it.
-
-    Parameters
-    ----------
-    color : shape (3,), numbers from 0 to 255
-    """
+    """A colour, three values from 0 to 255, as CSS writes it."""
     red, green, blue = (int(value) for value in np.asarray(color))
     return f"rgb({red},{green},{blue})"
 

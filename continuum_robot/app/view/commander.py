@@ -91,12 +91,7 @@ class Described:
 
 
 class Commander:
-    """Orders of the page. Its methods may be called from any thread.
-
-    Parameters
-    ----------
-    link : to the stack, of the page alone
-    """
+    """Orders of the page. Its methods may be called from any thread."""
 
     def __init__(self, link: StackLink) -> None:
         self._link = link
@@ -175,14 +170,7 @@ class Commander:
         return self._motion is not None
 
     def take_reference(self, start: Vector, limits: MotionLimits, answer: Answer) -> None:
-        """Have the reference source fall silent, then write references that start where the last one stood.
-
-        Parameters
-        ----------
-        start : shape (coordinates,), m
-        limits : of the motion
-        answer : gets whether the page steers, and a sentence
-        """
+        """Have the reference source fall silent, then write references that start where the last one stood."""
         with self._lock:
             turn = self._turn = object()
             self._unannounced += 1
@@ -202,12 +190,7 @@ class Commander:
         self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
 
     def aim(self, target: Vector) -> None:
-        """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer.
-
-        Parameters
-        ----------
-        target : Clarke coordinates, shape (coordinates,), m
-        """
+        """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer."""
         with self._lock:
             if self._motion is not None:
                 self._target = np.array(target, dtype=float)
@@ -218,13 +201,7 @@ class Commander:
         return self._link.takes_targets(PREDICTIVE_TARGET)
 
     def aim_tip(self, place_m: Vector, answer: Answer, *, planned: bool = False) -> None:
-        """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there.
-
-        Parameters
-        ----------
-        place_m : base frame, shape (3,), m
-        planned : round obstacles, by the node that plans
-        """
+        """Ask for the tip at a place, base frame, shape (3,), m; a node of the stack brings it there."""
         self.drop_reference()
         self.drop_stage()
         try:
@@ -279,12 +256,7 @@ class Commander:
     # Base stage
 
     def aim_stage(self, position: Vector) -> None:
-        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it.
-
-        Parameters
-        ----------
-        position : insertion and rotation, (2,), m and rad
-        """
+        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it."""
         if self._stage is None and not self.steering:
             self.hold(lambda success, _sentence: None if success else self.drop_stage())
         self._stage = position
@@ -319,12 +291,7 @@ class Commander:
         return None if push is None else push[:2]
 
     def push(self, arc_length_m: float, force_in_base_n: Vector, duration_s: float) -> None:
-        """Push on the simulated robot for a while; a push under way is replaced.
-
-        Parameters
-        ----------
-        force_in_base_n : base frame, shape (3,), N
-        """
+        """Push on the simulated robot for a while; a push under way is replaced."""
         self._push = (arc_length_m, np.array(force_in_base_n, dtype=float), time.monotonic() + duration_s)
         self._push_timer.reset()
 
@@ -358,12 +325,7 @@ class Commander:
         return bool(self._link.client(ChangeState, "recorder/change_state").service_is_ready())
 
     def record(self, desired: bool, answer: Answer) -> None:
-        """Have the stack's recorder begin a recording, or end it.
-
-        Parameters
-        ----------
-        desired : begin; else end
-        """
+        """Have the stack's recorder begin a recording, or end it."""
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
         self._call("recorder/change_state", request, answer)
@@ -379,12 +341,7 @@ class Commander:
     # Parameters
 
     def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> None:
-        """Ask for parameters of a node; ``take`` gets those that it has, where it is there.
-
-        Parameters
-        ----------
-        names : of the parameters
-        """
+        """Ask for parameters of a node; ``take`` gets those that it has, where it is there."""
 
         def described(response: Any, _problem: str) -> None:
             if response is None:
@@ -404,12 +361,7 @@ class Commander:
         self._link.request(DescribeParameters, f"{node}/describe_parameters", request, described)
 
     def set_parameters(self, node: str, values: Mapping[str, Any], answer: Answer) -> None:
-        """Set parameters of a node together: all are taken or none.
-
-        Parameters
-        ----------
-        values : new value by the parameter's name
-        """
+        """Set parameters of a node together: all are taken or none."""
 
         def done(response: Any, _problem: str) -> None:
             if response is None:
@@ -422,14 +374,7 @@ class Commander:
     # Health of the page itself
 
     def report(self, frames_hz: float, clients: int, refused: int) -> None:
-        """Tell on /diagnostics how often the page is drawn, for how many, and how often it refused somebody.
-
-        Parameters
-        ----------
-        frames_hz : Hz
-        clients : number of browsers
-        refused : number of requests and messages since the start
-        """
+        """Tell on /diagnostics how often the page is drawn, for how many, and how often it refused somebody."""
         status = StatusBuilder(f"{self._link.node.get_fully_qualified_name()}: page", "browser")
         status.add("frames_hz", frames_hz)
         status.add("clients", clients)

@@ -22,13 +22,7 @@ Array = NDArray[np.float64]
 
 
 class History:
-    """A ring of samples.
-
-    Parameters
-    ----------
-    width : numbers a sample
-    samples : how many are kept
-    """
+    """A ring of samples."""
 
     def __init__(self, width: int, samples: int) -> None:
         self._times = np.full(samples, np.nan)
@@ -36,13 +30,7 @@ class History:
         self._next = 0
 
     def add(self, time_s: float, values: ArrayLike) -> None:
-        """Keep a sample; too few values leave the rest unknown, too many are left out.
-
-        Parameters
-        ----------
-        time_s : not before that of the sample before, s
-        values : at most ``width`` numbers, shape (k,), in the curve's unit
-        """
+        """Keep a sample; too few values leave the rest unknown, too many are left out."""
         given = np.asarray(values, dtype=float).reshape(-1)[: self._values.shape[1]]
         row = self._next % len(self._times)
         self._times[row] = time_s
@@ -56,17 +44,7 @@ class History:
         self._values[:] = np.nan
 
     def last(self, now_s: float, duration_s: float) -> tuple[Array, Array]:
-        """The samples of the last seconds, the oldest first.
-
-        Parameters
-        ----------
-        now_s : the present, s
-        duration_s : how far back, s
-
-        Returns
-        -------
-        times before now, shape (k,), s, from -duration to 0; values, shape (k, width)
-        """
+        """The samples of the last seconds, the oldest first."""
         order = np.arange(self._next, self._next + len(self._times)) % len(self._times)
         times = self._times[order] - now_s
         kept = times >= -duration_s  # False for NaN
@@ -77,11 +55,6 @@ def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float
     """The range of an axis: round numbers around what is known; kept while it fits, so that the axis stands still.
 
     uPlot finds no range of its own where the first value of a curve is NaN, and then draws none of its curves.
-
-    Parameters
-    ----------
-    values : of all curves, any shape, NaN where they are unknown
-    drawn : the range until now
     """
     known = values[np.isfinite(values)]
     if known.size == 0:
@@ -118,14 +91,7 @@ def _heading(robot: Robot) -> str:
 
 
 class Curves:
-    """Plots of what the robot has, made in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    names : of the Clarke coordinates
-    robot : whose tendons and units
-    """
+    """Plots of what the robot has, made in the container that is open."""
 
     def __init__(self, server: viser.ViserServer, names: tuple[str, ...], robot: Robot) -> None:
         self._server, self._unit, self._tendons = server, unit_of(robot), robot.tendon_count

@@ -58,22 +58,7 @@ def serve(
     allow_origins: Sequence[str] = (),
     view_only: bool = False,
 ) -> viser.ViserServer:
-    """Start the server at 127.0.0.1.
-
-    Parameters
-    ----------
-    port : of the page; 0: the first from 8080 on that is free
-    label : the page's title
-    token : without which nobody gets in
-    refusals : called with everything refused
-    allow_origins : further addresses of the page, of a tunnel or a proxy
-    view_only : let nothing through that steers
-
-    Raises
-    ------
-    DeviceError : no port is free, or viser came up without the guard
-    ParameterError : an origin that is none
-    """
+    """Start the server at 127.0.0.1."""
     guard = _Guard(token, refusals, checked_origins(allow_origins), view_only)
     # viser greets with a box of its own on stdout; the command prints the address.
     with contextlib.redirect_stdout(io.StringIO()), guard.before_viser():
@@ -89,10 +74,6 @@ class _Guard:
     """Stands between the sockets and viser, which by itself admits everybody.
 
     viser leaves no place for a check before its own, so it is handed another function to serve with.
-
-    Attributes
-    ----------
-    stands : viser took it
     """
 
     def __init__(self, token: str, refusals: RefusalLog, allow_origins: Sequence[str], view_only: bool) -> None:

@@ -10,24 +10,12 @@ from typing import Any
 
 
 def note(text: str) -> str:
-    """A sentence as small print, as HTML; empty where there is none.
-
-    Parameters
-    ----------
-    text : plain
-    """
+    """A sentence as small print, as HTML; empty where there is none."""
     return f'<div class="cr-note">{html.escape(text)}</div>' if text else ""
 
 
 def show(handle: Any, name: str, value: Any) -> None:
-    """Set an attribute of a control where it changes: nothing is sent to the browser otherwise.
-
-    Parameters
-    ----------
-    handle : the control
-    name : of the attribute
-    value : as it shall be
-    """
+    """Set an attribute of a control where it changes: nothing is sent to the browser otherwise."""
     if getattr(handle, name) != value:
         setattr(handle, name, value)
 
@@ -44,16 +32,7 @@ class Program:
         return getattr(self._state, "moves", False)
 
     def move(self, handle: Any, value: Any, *, options: Sequence[str] = (), seen: Any = None) -> None:
-        """Set the value of a control.
-
-        Parameters
-        ----------
-        handle : the control
-        value : new
-        options : new entries of a dropdown, with the value among them; none: as they are
-        seen : its value when the new one was decided on; where a hand has chosen another of the options since, that
-            stays. None: whatever it is
-        """
+        """Set the value of a control."""
         self._state.moves = True
         try:
             if options:

@@ -21,12 +21,7 @@ from continuum_robot.runtime.periodic import give_way
 
 
 def look(address: str) -> None:
-    """Take everything that the page sends, until the process is ended.
-
-    Parameters
-    ----------
-    address : of the page, with its token
-    """
+    """Take everything that the page sends, until the process is ended."""
     protocol = Subprotocol(f"viser-v{viser.__version__}")
     url = address.replace("http", "ws", 1)
     with connect(url, subprotocols=[protocol], max_size=None, compression=None) as page:

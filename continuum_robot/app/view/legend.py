@@ -23,13 +23,7 @@ _COLUMNS = 4
 
 
 class Legend:
-    """The legend, in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    robot : what it is
-    """
+    """The legend, in the container that is open."""
 
     def __init__(self, server: viser.ViserServer, robot: Robot) -> None:
         self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
@@ -38,27 +32,12 @@ class Legend:
         self._text = server.gui.add_html("")
 
     def update(self, snapshot: RobotState, scale_end_n: float) -> None:
-        """Bring it up to date.
-
-        Parameters
-        ----------
-        snapshot : what is known
-        scale_end_n : where the scale of the tensions ends, N
-        """
+        """Bring it up to date."""
         show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit, self._limit))
 
 
 def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit, limit: str = "") -> str:
-    """What is seen and how large it is, as HTML.
-
-    Parameters
-    ----------
-    snapshot : what is known
-    scale_end_n : where the scale of the tensions ends, N
-    names : of the Clarke coordinates
-    unit : of lengths
-    limit : the largest tensions that the driver allows, in words
-    """
+    """What is seen and how large it is, as HTML."""
     keys = (
         (colors.ACTUAL, "robot as measured"),
         (colors.DESIRED, "desired shape"),
@@ -92,12 +71,7 @@ def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> s
 
 
 def contact_words(contact: ContactState) -> str:
-    """What the contact monitor reports, in a few words.
-
-    Parameters
-    ----------
-    contact : newest
-    """
+    """What the contact monitor reports, in a few words."""
     moved = f"; by its motion on segment {contact.screw_segment + 1}" if contact.screw_segment >= 0 else ""
     if contact.in_contact and np.isfinite(contact.pair_arc_lengths_m).all():
         return pair_words(contact) + moved

@@ -15,17 +15,7 @@ _AROUND = 14
 
 
 def tube(frames: Array, radius: float | Array) -> Array:
-    """Vertices of a tube along frames, the ends closed by a point each.
-
-    Parameters
-    ----------
-    frames : along z of each, shape (k, 4, 4)
-    radius : at each frame, one value or shape (k,), m
-
-    Returns
-    -------
-    shape (14 k + 2, 3), m, for the faces of :func:`tube_faces`
-    """
+    """Vertices of a tube along frames, the ends closed by a point each."""
     angle = 2 * np.pi * np.arange(_AROUND) / _AROUND
     circle = np.stack([np.cos(angle), np.sin(angle)])
     radii = np.broadcast_to(np.asarray(radius, dtype=float), (len(frames),))
@@ -48,17 +38,7 @@ def tube_faces(count: int) -> Faces:
 
 
 def plate(outline: Array, thickness: float) -> Array:
-    """Vertices of a plate with a plane, closed outline whose point k lies opposite to its point -1 - k.
-
-    Parameters
-    ----------
-    outline : shape (points, 3), the last point again the first, m
-    thickness : across its plane, m
-
-    Returns
-    -------
-    both sides of the plate, shape (2 (points - 1), 3), m
-    """
+    """Vertices of a plate with a plane, closed outline whose point k lies opposite to its point -1 - k."""
     points = outline[:-1]
     normal = np.cross(points, np.roll(points, -1, axis=0)).sum(axis=0)
     size = np.sqrt(normal @ normal)
@@ -85,23 +65,13 @@ def plates(outlines: Sequence[Array], thickness: float) -> Array:
 
 
 def plates_faces(counts: Sequence[int]) -> Faces:
-    """Triangles of :func:`plates` for outlines with so many different points each, shape (triangles, 3).
-
-    Parameters
-    ----------
-    counts : numbers of points
-    """
+    """Triangles of :func:`plates` for outlines with so many different points each, shape (triangles, 3)."""
     starts = np.concatenate([[0], 2 * np.cumsum(counts)[:-1]])
     return np.concatenate([start + plate_faces(count) for start, count in zip(starts, counts, strict=True)])
 
 
 def cylinder() -> tuple[Array, Faces]:
-    """Vertices and faces of a cylinder of radius 1 and height 1 about z, its middle at the origin.
-
-    Returns
-    -------
-    vertices (v, 3), faces (f, 3)
-    """
+    """Vertices and faces of a cylinder of radius 1 and height 1 about z, its middle at the origin."""
     around = 32
     angle = 2 * np.pi * np.arange(around) / around
     ring = np.stack([np.cos(angle), np.sin(angle), np.zeros(around)], -1)

@@ -16,13 +16,7 @@ Array = NDArray[np.float64]
 
 
 class ObstacleScene:
-    """Draws each obstacle once, and again only when the world is another one.
-
-    Parameters
-    ----------
-    server : of the page
-    scale : units of the scene a metre
-    """
+    """Draws each obstacle once, and again only when the world is another one."""
 
     def __init__(self, server: viser.ViserServer, scale: float) -> None:
         self._server, self._scale = server, scale
@@ -30,12 +24,7 @@ class ObstacleScene:
         self._drawn: dict[str, bytes] = {}
 
     def draw(self, obstacles: Mapping[str, Array]) -> None:
-        """Show these obstacles and no others.
-
-        Parameters
-        ----------
-        obstacles : triangles of each in the base frame by its name, shape (k, 3, 3), m
-        """
+        """Show these obstacles and no others."""
         for name in self._handles.keys() - obstacles.keys():
             self._handles.pop(name).remove()
             del self._drawn[name]

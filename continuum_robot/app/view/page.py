@@ -49,29 +49,7 @@ _STATUS_STALE_S = 5.0
 
 
 class Page:
-    """Server, nodes and everything on the page. Use as a context manager, and call :meth:`frame` again and again.
-
-    Parameters
-    ----------
-    options : of the command
-    robot : what is shown
-
-    Attributes
-    ----------
-    options : as given
-    address : of the page, with the token of this start: who has it can do what the page can
-    scene : the robot in it
-    panel : its controls; of a page that is only looked at it has none
-    refusals : of browsers not admitted, and of what was not taken
-    snapshot : what was known at the last frame
-    frames : how many were drawn
-    draws_unseen : draw even if no browser looks
-
-    Raises
-    ------
-    DeviceError : DDS cannot be joined, or no port is free
-    ParameterError : a robot that cannot be drawn
-    """
+    """Server, nodes and everything on the page. Use as a context manager, and call :meth:`frame` again and again."""
 
     def __init__(self, options: ViewOptions, robot: Robot) -> None:
         self.options, self._robot = options, robot
@@ -166,12 +144,7 @@ class Page:
         return max((FRAME_S if watched else _IDLE_S) - took_s, took_s, _SENDING_S)
 
     def show_robot(self, visible: bool) -> None:
-        """Show or hide all that is drawn.
-
-        Parameters
-        ----------
-        visible : show, else hide
-        """
+        """Show or hide all that is drawn."""
         self._server.scene.set_global_visibility(visible)
 
     def mark(self) -> str:
@@ -213,20 +186,7 @@ class Page:
 
 
 def run_view(options: ViewOptions) -> int:
-    """Serve the page until Ctrl-C.
-
-    Parameters
-    ----------
-    options : the command's options
-
-    Returns
-    -------
-    exit code: 130 or 143 after Ctrl-C or SIGTERM
-
-    Raises
-    ------
-    ContinuumRobotError : no stack where no robot was given, a robot file that cannot be used, no free port
-    """
+    """Serve the page until Ctrl-C."""
     # Where the computer is so busy that the page is late, the driver's own timeouts act before a hand would.
     give_way()  # before any thread is made: threads inherit it
     with StopRequest(last=True) as stop:
@@ -240,17 +200,7 @@ def run_view(options: ViewOptions) -> int:
 
 
 def robot_of_stack(namespace: str, timeout_s: float = _DISCOVERY_S) -> str:
-    """The robot file that a running stack was started with.
-
-    Parameters
-    ----------
-    namespace : of the stack, "" for none
-    timeout_s : how long to look for it, s
-
-    Raises
-    ------
-    DeviceError : no stack is heard
-    """
+    """The robot file that a running stack was started with."""
     with contextlib.closing(StackLink(namespace, "view", topics=())) as link:
         try:
             return str(link.get_parameter("tendon_driver", "robot", timeout_s))

@@ -22,16 +22,6 @@ class PageProcess:
     """Starts the page, shows its address when it is there, ends it. Use as a context manager.
 
     A missing extra or a page that fails are reported in a line; the robot runs on without it.
-
-    Parameters
-    ----------
-    robot : robot file, or the name of a shipped one
-    console : where to report
-    namespace : of the stack, "" for none
-    desired : False: no page, and not a word
-    out : where the page's recordings go
-    view_only : a page that shows and takes no orders
-    allow_origins : further addresses of the page
     """
 
     def __init__(

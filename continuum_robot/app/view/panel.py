@@ -44,22 +44,7 @@ canvas{opacity:1!important}
 
 
 class Panel:
-    """Everything a hand can move, and the sentences beside it.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    robot : what it is
-    drawing : its looks
-    scene_scale : units of the scene a metre
-    record_directory : where recordings go of a stack that has no recorder
-
-    Attributes
-    ----------
-    status, pushing, recording : parts of it, each with its controls
-    steering, tip, plane, stage, trajectory, gains, drives : further ones, None of a robot without control settings
-    """
+    """Everything a hand can move, and the sentences beside it."""
 
     def __init__(
         self,
@@ -119,12 +104,7 @@ class Panel:
             self.recording = Recording(server, commander, robot, status, record_directory)
 
     def update(self, snapshot: RobotState) -> None:
-        """Bring words and buttons up to date; call it within ``server.atomic()``.
-
-        Parameters
-        ----------
-        snapshot : what is known
-        """
+        """Bring words and buttons up to date; call it within ``server.atomic()``."""
         steering = (self.steering, self.tip, self.plane, self.stage, self.trajectory)
         for part in (self.status, *steering, self.gains, self.drives, self.touching, self.recording):
             if part is not None:
@@ -139,12 +119,7 @@ class Panel:
 
 
 class OnlookersPanel:
-    """The state in words, for those who only look: it has nothing that a hand can move.
-
-    Parameters
-    ----------
-    server : of the page
-    """
+    """The state in words, for those who only look: it has nothing that a hand can move."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         server.gui.add_html(_STYLE)
@@ -152,12 +127,7 @@ class OnlookersPanel:
         server.gui.add_html(note("View only: this page takes no orders. Who steers the robot does it elsewhere."))
 
     def update(self, snapshot: RobotState) -> None:
-        """Bring the words up to date.
-
-        Parameters
-        ----------
-        snapshot : what is known
-        """
+        """Bring the words up to date."""
         show(self._banner, "content", banner(snapshot))
 
     def close(self) -> None:

@@ -33,15 +33,7 @@ _AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
 
 
 class Scene:
-    """What is drawn of a robot.
-
-    Parameters
-    ----------
-    server : of the page
-    drawing : the robot's looks
-    largest_force_n : force that is drawn as an arrow of full length, N
-    stage : that carries the robot, None: its base stands still
-    """
+    """What is drawn of a robot."""
 
     def __init__(
         self, server: viser.ViserServer, drawing: Drawing, largest_force_n: float, stage: BaseStage | None = None
@@ -68,15 +60,7 @@ class Scene:
     def draw(
         self, snapshot: RobotState, desired: Array | None, scale_end_n: float, push: tuple[float, Array] | None
     ) -> None:
-        """Bring the scene up to date; call it within ``server.atomic()``.
-
-        Parameters
-        ----------
-        snapshot : what is known
-        desired : coefficients of the desired shape, shape (size,); None: none is known
-        scale_end_n : where the scale of the tensions ends, N
-        push : arc length (m) and force in the base frame (N) of a push from the page
-        """
+        """Bring the scene up to date; call it within ``server.atomic()``."""
         coefficients = snapshot.coefficients
         if coefficients.size != self._drawing.size or not np.all(np.isfinite(coefficients)):
             return
@@ -97,13 +81,7 @@ class Scene:
         self._draw_push(coefficients, snapshot.true_contact, push)
 
     def show(self, name: str, visible: bool) -> None:
-        """Show or hide a part; only a change is sent.
-
-        Parameters
-        ----------
-        name : of the part
-        visible : show, else hide
-        """
+        """Show or hide a part; only a change is sent."""
         if self._visible.get(name, True) != visible:
             self._visible[name] = visible
             self._handles[name].visible = visible
@@ -384,12 +362,7 @@ def _look_over_panel(camera: viser.CameraHandle) -> None:
 
 
 def pair_words(contact: ContactState) -> str:
-    """Two contacts in words: how strong each is, and where.
-
-    Parameters
-    ----------
-    contact : with both located
-    """
+    """Two contacts in words: how strong each is, and where."""
     each = [
         f"{np.linalg.norm(np.nan_to_num(force)):.2g} N at {1e3 * place_m:.0f} ± {1e3 * deviation_m:.0f} mm"
         for place_m, deviation_m, force in zip(
@@ -400,12 +373,7 @@ def pair_words(contact: ContactState) -> str:
 
 
 def force_words(contact: ContactState, size_n: float) -> str:
-    """A contact in words: how strong, and where.
-
-    Parameters
-    ----------
-    size_n : magnitude of the force, N
-    """
+    """A contact in words: how strong, and where."""
     error = f" ± {contact.force_deviation_n:.2g}" if math.isfinite(contact.force_deviation_n) else ""
     if math.isfinite(contact.arc_length_m):
         where = f"at {1e3 * contact.arc_length_m:.0f} mm"

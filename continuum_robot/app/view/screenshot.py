@@ -39,23 +39,7 @@ _COLORS = 64
 
 
 def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
-    """Serve the page, wait until its curves are filled, write a picture of it.
-
-    Parameters
-    ----------
-    options : of the page
-    file : to write: PNG or JPEG, or GIF of the next eight seconds
-    size : width and height, such as 1280x800, pixels
-
-    Returns
-    -------
-    exit code: 0; 130 or 143 after Ctrl-C or SIGTERM
-
-    Raises
-    ------
-    ContinuumRobotError : no stack speaks, no browser, or a size that is none
-    DeviceError : no robot speaks, or there is no browser
-    """
+    """Serve the page, wait until its curves are filled, write a picture of it."""
     wide, high = picture_size(size)
     if file.suffix.lower() not in FORMATS:
         raise ParameterError("--screenshot", str(file), f"a file that ends in one of {', '.join(FORMATS)}")
@@ -111,16 +95,7 @@ def _write_moving(page: Page, browser: Browser, stop: StopRequest, file: Path) -
 
 
 def picture_size(text: str) -> tuple[int, int]:
-    """``"1280x800"`` -> (1280, 800).
-
-    Parameters
-    ----------
-    text : as typed
-
-    Raises
-    ------
-    ParameterError : not two whole numbers within what a browser draws
-    """
+    """``"1280x800"`` -> (1280, 800)."""
     parts = text.lower().split("x")
     if not all(part.isdecimal() and 100 <= int(part) <= _LARGEST for part in parts) or len(parts) != 2:
         raise ParameterError("--size", text, f"WIDTHxHEIGHT, each from 100 to {_LARGEST}")

@@ -35,14 +35,7 @@ ON_PAGE: dict[str, str] = {"estop": "See that nobody is in danger, release every
 
 @dataclass(frozen=True)
 class FaultWords:
-    """A fault as a reader understands it.
-
-    Attributes
-    ----------
-    name : as it latches
-    cause : what it means
-    remedy : what to do
-    """
+    """A fault as a reader understands it."""
 
     name: str
     cause: str
@@ -50,12 +43,7 @@ class FaultWords:
 
 
 def explain(fault: str) -> FaultWords:
-    """Words for a fault as ``stack_status`` names it.
-
-    Parameters
-    ----------
-    fault : e.g. ``command_timeout`` or ``node_lost: clarke_controller``
-    """
+    """Words for a fault as ``stack_status`` names it."""
     name, _, detail = fault.partition(": ")
     if name not in FAULT_TEXTS:
         return FaultWords(fault, "not in the list of faults", "See the log and docs/faults.md, then reset.")

@@ -20,14 +20,7 @@ _DISPLACEMENT_FRACTION = 0.5
 
 @dataclass(frozen=True)
 class Unit:
-    """In which lengths are shown.
-
-    Attributes
-    ----------
-    name : mm or µm
-    per_m : how many a metre
-    digits : behind the point
-    """
+    """In which lengths are shown."""
 
     name: str = "mm"
     per_m: float = 1e3
@@ -35,26 +28,13 @@ class Unit:
 
 
 def unit_of(robot: Robot) -> Unit:
-    """Micrometres for a robot whose tip is moved by micrometres, else millimetres.
-
-    Parameters
-    ----------
-    robot : any
-    """
+    """Micrometres for a robot whose tip is moved by micrometres, else millimetres."""
     return Unit("µm", 1e6, 1) if robot.traits.shown_in_um else Unit()
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Limits of Clarke references from the page.
-
-    Attributes
-    ----------
-    names : of each coordinate, as a reader knows it
-    short_names : as papers write them
-    low_m, high_m : shape (coordinates,), m
-    modes : whether they are tendon modes by themselves, no pairs
-    """
+    """Limits of Clarke references from the page."""
 
     names: tuple[str, ...]
     short_names: tuple[str, ...]
@@ -64,12 +44,7 @@ class Reach:
 
 
 def reach_of(robot: Robot) -> Reach:
-    """Limits that suit a robot.
-
-    Parameters
-    ----------
-    robot : with control settings and limits
-    """
+    """Limits that suit a robot."""
     count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
     largest = (
@@ -96,23 +71,12 @@ def reach_of(robot: Robot) -> Reach:
 
 
 def slider_step(span: float) -> float:
-    """Step of a slider that a reader can read: 1, 2 or 5 times a power of ten, 100 to 250 steps.
-
-    Parameters
-    ----------
-    span : from the least value to the greatest, > 0
-    """
+    """Step of a slider that a reader can read: 1, 2 or 5 times a power of ten, 100 to 250 steps."""
     decade = 10.0 ** math.floor(math.log10(span / 100.0))
     return float(max(step * decade for step in (1.0, 2.0, 5.0) if step * decade <= span / 100.0 * (1 + 1e-9)))
 
 
 def on_step(value: float, step: float) -> float:
-    """The multiple of a step at a value or just below it in magnitude.
-
-    Parameters
-    ----------
-    value : any
-    step : of :func:`slider_step`
-    """
+    """The multiple of a step at a value or just below it in magnitude."""
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     return round(math.trunc(value / step * (1 + 1e-9)) * step, digits)

@@ -84,22 +84,7 @@ class CanOpenBus:
     # --- frames
 
     def exchange(self, frames: Iterable[Frame], wanted: Iterable[int], wait_s: float) -> dict[int, bytes]:
-        """Send frames, and collect answers.
-
-        Parameters
-        ----------
-        frames : sent in this order, the host's heartbeat before them where it is due
-        wanted : identifiers of the answers that are waited for
-        wait_s : how long, s
-
-        Returns
-        -------
-        data by identifier, of all that came and is no heartbeat and no emergency
-
-        Raises
-        ------
-        DeviceError : the adapter is gone
-        """
+        """Send frames, and collect answers."""
         while (stale := self._receive(0.0)) is not None:
             self._note(stale)
         if self.beats and self._clock() - self._beaten_s >= self._beat_s:
@@ -132,17 +117,7 @@ class CanOpenBus:
         self.exchange([Frame(codec.NMT, bytes([command, node])) for node in nodes], (), 0.0)
 
     def transfer(self, node: int, request: Frame) -> int | None:
-        """The value that an SDO request is answered with; None where nobody answers.
-
-        Parameters
-        ----------
-        node : of the drive
-        request : of :func:`codec.read_request` or :func:`codec.write_request`
-
-        Raises
-        ------
-        DeviceError : the drive refuses, or the adapter is gone
-        """
+        """The value that an SDO request is answered with; None where nobody answers."""
         key = int.from_bytes(request.data[1:3], "little") << 8 | request.data[3]
         identifier = codec.SDO_ANSWER + node
         for _ in range(ATTEMPTS):

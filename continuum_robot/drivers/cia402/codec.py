@@ -146,13 +146,7 @@ def form_of(key: int) -> str:
 
 
 def pdo_set_up(pdo: Pdo, node: int) -> list[tuple[int, int]]:
-    """Objects and values that set a PDO up, in order: off, mapped, with each SYNC, on.
-
-    Parameters
-    ----------
-    pdo : which
-    node : id of the drive
-    """
+    """Objects and values that set a PDO up, in order: off, mapped, with each SYNC, on."""
     communication, mapping = pdo.communication << 8, pdo.mapping << 8
     # Drives without remote frames refuse to be asked by them, as CiA 301 wants.
     identifier = pdo.function + node | (_NO_REMOTE_FRAMES if pdo.communication >= 0x1800 else 0)

@@ -371,26 +371,11 @@ class DynamixelActuators(BusServos):
     # --- packets
 
     def get(self, servo: _Servo, address: int, size: int) -> int:
-        """An unsigned register. Raises :class:`DeviceError`.
-
-        Parameters
-        ----------
-        servo : of the table
-        address : of the register
-        size : bytes
-        """
+        """An unsigned register. Raises :class:`DeviceError`."""
         return int.from_bytes(self.bus.ask_one(servo.id, protocol_2.READ, place(address, size), size).data, "little")
 
     def put(self, servo: _Servo, address: int, size: int, value: int) -> None:
-        """Set a register. Raises :class:`DeviceError` where the servo is silent or refuses.
-
-        Parameters
-        ----------
-        servo : of the table
-        address : of the register
-        size : bytes
-        value : unsigned
-        """
+        """Set a register. Raises :class:`DeviceError` where the servo is silent or refuses."""
         data = address.to_bytes(2, "little") + value.to_bytes(size, "little")
         error = self.bus.ask_one(servo.id, protocol_2.WRITE, data, 0).error
         if error & 0x7F:  # the highest bit only marks a hardware error, which is read elsewhere

@@ -141,18 +141,7 @@ def model_named(name: str) -> Model:
 
 
 def known_model(number: int, protocol: int, wanted: str, device: str) -> Model:
-    """The model of a number in a servo's first register.
-
-    Parameters
-    ----------
-    protocol : that it speaks
-    wanted : the robot file's; empty: any
-    device : the servo, for messages
-
-    Raises
-    ------
-    DeviceError : unknown here, or another one
-    """
+    """The model of a number in a servo's first register."""
     model = MODELS.get(number)
     if model is None or model.protocol != protocol:
         known = ", ".join(names_of(protocol))
@@ -169,28 +158,14 @@ def names_of(protocol: int) -> list[str]:
 
 
 def assumed_model(name: str, protocol: int, displacements: bool) -> Model:
-    """The model that a robot file names, or the one that is taken where it names none.
-
-    Parameters
-    ----------
-    name : empty: none
-    protocol : of the section
-    displacements : whether the robot's actuators take those
-    """
+    """The model that a robot file names, or the one that is taken where it names none."""
     if protocol == PROTOCOL_1:
         return model_named(name or "AX-12A")
     return model_named(name or ("XL430-W250" if displacements else "XM430-W350"))
 
 
 def mode_for(mode: str, model: Model, displacements: bool) -> str:
-    """The mode for a servo: the one that is asked for, or the model's own for what the robot takes.
-
-    Parameters
-    ----------
-    mode : of :data:`MODES`, or "auto"
-    model : of the servo
-    displacements : whether the robot's actuators take those
-    """
+    """The mode for a servo: the one that is asked for, or the model's own for what the robot takes."""
     if mode != "auto":
         return mode
     if not displacements:

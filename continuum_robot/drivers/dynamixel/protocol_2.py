@@ -26,13 +26,7 @@ _REMAINDERS = tuple(map(_remainder, range(256)))
 
 
 def crc_16(data: bytes, value: int = 0) -> int:
-    """Checksum: polynomial 0x8005, begin 0, not reflected.
-
-    Parameters
-    ----------
-    data : the bytes before the checksum
-    value : checksum of what came before them
-    """
+    """Checksum: polynomial 0x8005, begin 0, not reflected."""
     for byte in data:
         value = (value << 8 & 0xFFFF) ^ _REMAINDERS[value >> 8 ^ byte]
     return value
@@ -103,13 +97,8 @@ def fast_size(size: int, count: int) -> int:
 
 
 def fast_parts(data: bytes, size: int, servos: Sequence[int]) -> dict[int, bytes]:
-    """What each servo put into the one answer to a fast sync read: number, registers, checksum, and the next's error.
-
-    Parameters
-    ----------
-    data : of the answer, after the first's error
-    size : bytes of the registers
-    servos : in the order in which they were asked; {} where others answered
+    """What each servo put into the one answer to a fast sync read: number, registers, checksum, and the
+    next's error.
     """
     found = {}
     for index, servo in enumerate(servos):

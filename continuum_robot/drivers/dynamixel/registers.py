@@ -103,12 +103,7 @@ def encode_state(state: ServoState, model: Model) -> bytes:
 
 
 def watchdog_counts(timeout_ms: int) -> int:
-    """The bus watchdog for a time in ms, rounded up, at least 1 and at most 127.
-
-    Parameters
-    ----------
-    timeout_ms : ms
-    """
+    """The bus watchdog for a time in ms, rounded up, at least 1 and at most 127."""
     return max(1, min(127, -(-timeout_ms // WATCHDOG_UNIT_MS)))
 
 

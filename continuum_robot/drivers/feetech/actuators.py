@@ -31,13 +31,7 @@ ERRORS = {0: "input_voltage", 1: "angle_sensor", 2: "overheating", 3: "overcurre
 
 
 def signed(value: int, bit: int) -> int:
-    """A number whose sign is a bit.
-
-    Parameters
-    ----------
-    value : of the register
-    bit : of the sign
-    """
+    """A number whose sign is a bit."""
     size = value & ((1 << bit) - 1)
     return -size if value >> bit & 1 else size
 

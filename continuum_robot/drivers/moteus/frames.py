@@ -28,13 +28,7 @@ LONGEST = _SIZES[-1]
 
 
 def command(values: Sequence[float]) -> bytes:
-    """Position mode with its ten registers from 0x20 on.
-
-    Parameters
-    ----------
-    values : position (rev; NaN: where it is), velocity, torque (N.m), scales of the gains kp and kd, largest torque,
-        stop position (NaN: none), watchdog (s), limits of velocity and acceleration (NaN: none)
-    """
+    """Position mode with its ten registers from 0x20 on."""
     return bytes([0x01, MODE, POSITION_MODE, 0x0C, len(values), COMMAND]) + _COMMAND.pack(*values)
 
 

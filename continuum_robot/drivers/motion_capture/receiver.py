@@ -16,13 +16,7 @@ from typing import Any
 
 
 def frame_line(stamp_s: float, bodies: dict[str, Any]) -> str:
-    """The line of a frame.
-
-    Parameters
-    ----------
-    stamp_s : when it arrived, s
-    bodies : of the library, by name
-    """
+    """The line of a frame."""
     poses = {
         name: [*map(float, body.position), body.rotation.w, body.rotation.x, body.rotation.y, body.rotation.z]
         for name, body in bodies.items()
@@ -31,13 +25,7 @@ def frame_line(stamp_s: float, bodies: dict[str, Any]) -> str:
 
 
 def main(system: str, hostname: str) -> None:
-    """Connect, and write every frame until nobody reads.
-
-    Parameters
-    ----------
-    system : as the library names it
-    hostname : of the computer that streams
-    """
+    """Connect, and write every frame until nobody reads."""
     import motioncapture  # noqa: PLC0415 - an extra; what it lacks is said on the parent's side
 
     lines = os.fdopen(os.dup(1), "w", buffering=1)

@@ -60,12 +60,7 @@ class MotionCaptureTracker:
         return f"motion capture ({self.settings.system}) at {self.settings.hostname}"
 
     def open(self) -> None:
-        """Connect, and wait for a frame that has the bodies.
-
-        Raises
-        ------
-        DeviceError : the library is not installed, no frame comes in time, or none has the bodies
-        """
+        """Connect, and wait for a frame that has the bodies."""
         if self._process is not None:
             return
         if find_spec(LIBRARY) is None:
@@ -98,16 +93,7 @@ class MotionCaptureTracker:
         )
 
     def read(self, now_s: float) -> TrackedPose | None:
-        """The tip in the newest frame; None without a new one, or if tip or base is not seen.
-
-        Parameters
-        ----------
-        now_s : time of the reading, s
-
-        Raises
-        ------
-        DeviceError : not open, or the system is gone or silent
-        """
+        """The tip in the newest frame; None without a new one, or if tip or base is not seen."""
         if self._process is None and self._reconnection.lost is None:
             raise DeviceError(self.name, "is not open", "Open it first.")
         if self._reconnection.attempt(now_s, self._start) or self._newest_s == -math.inf:
@@ -187,12 +173,7 @@ class MotionCaptureTracker:
 
 
 def _waiting(descriptor: int) -> bytes:
-    """What waits in a non-blocking pipe; empty where nothing does, or its other end is closed.
-
-    Parameters
-    ----------
-    descriptor : of the pipe
-    """
+    """What waits in a non-blocking pipe; empty where nothing does, or its other end is closed."""
     try:
         return os.read(descriptor, _LARGEST_READ)
     except BlockingIOError:

@@ -18,12 +18,7 @@ _LONGEST = 65536
 
 
 def check_sum(data: bytes) -> int:
-    """The CRC of commands and answers: polynomial x^16 + x^15 + x^2 + 1, least bit first, from 0.
-
-    Parameters
-    ----------
-    data : without it
-    """
+    """The CRC of commands and answers: polynomial x^16 + x^15 + x^2 + 1, least bit first, from 0."""
     found = 0
     for byte in data:
         found ^= byte
@@ -33,12 +28,7 @@ def check_sum(data: bytes) -> int:
 
 
 def network_address(name: str) -> tuple[str, int] | None:
-    """Address and TCP port of ``ADDRESS:PORT``; None for the path of a serial port.
-
-    Parameters
-    ----------
-    name : of the robot file
-    """
+    """Address and TCP port of ``ADDRESS:PORT``; None for the path of a serial port."""
     address, _, port = name.rpartition(":")
     return (address, int(port)) if address and port.isdigit() and not name.startswith("/") else None
 
@@ -61,16 +51,7 @@ class NetworkLine:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, command: str) -> str:
-        """Send a command, and take its answer.
-
-        Parameters
-        ----------
-        command : with its colon, without a check sum
-
-        Raises
-        ------
-        OSError : no answer in time, a damaged one, the tracker refuses, or the connection is gone
-        """
+        """Send a command, and take its answer."""
         sent = command.encode()
         self._socket.settimeout(TRACK_S if command.startswith("TX") else SET_UP_S)
         self._socket.sendall(sent + b"%04X\r" % check_sum(sent))

@@ -95,13 +95,7 @@ class NdiTracker:
         return f"NDI tracker at {self.port}"
 
     def open(self) -> None:
-        """Open the port, set the tracker up, and begin to track.
-
-        Raises
-        ------
-        DeviceError : the library is not installed, the port cannot be opened, the tracker does not answer or refuses,
-            or no tool is there
-        """
+        """Open the port, set the tracker up, and begin to track."""
         if self._device is not None:
             return
         if self.settings.tool_file and not Path(self.settings.tool_file).is_file():
@@ -140,16 +134,7 @@ class NdiTracker:
         return _SerialLine(device)
 
     def read(self, now_s: float) -> TrackedPose | None:
-        """The pose of a new frame, stamped with its exposure; None without a new one, or if the tool is not seen.
-
-        Parameters
-        ----------
-        now_s : time of the reading, s
-
-        Raises
-        ------
-        DeviceError : not open, or the tracker does not answer or refuses
-        """
+        """The pose of a new frame, stamped with its exposure; None without a new one, or if the tool is not seen."""
         self._reconnection.attempt(now_s, self.open)
         try:
             answer = self._ask(f"TX:{_TRANSFORMS}")

@@ -126,12 +126,7 @@ class OdriTendonActuators:
     # --- the protocol
 
     def open(self) -> None:
-        """Open all channels, switch the torque off, and wait until each board answers.
-
-        Raises
-        ------
-        DeviceError : names every channel that cannot be opened, or every board that does not answer; all are closed
-        """
+        """Open all channels, switch the torque off, and wait until each board answers."""
         if self._is_open:
             return
         self._pass_time(self._clock())
@@ -181,15 +176,6 @@ class OdriTendonActuators:
 
         The first time after the boards' power-on the rotors are aligned, which takes seconds and needs slack tendons.
         Later it takes until the boards' next status, a second at most; nothing where they are on.
-
-        Parameters
-        ----------
-        aborted : asked every few milliseconds while it waits
-
-        Raises
-        ------
-        DeviceError : not open; a board reports an error, its stop input, or is not ready in time; or it was aborted.
-            All are off then
         """
         if aborted():
             raise interrupted("motor boards")
@@ -222,12 +208,7 @@ class OdriTendonActuators:
                 board.begin_enable(now_s)
 
     def continue_enable(self, now_s: float) -> bool:
-        """Go on with enabling, every few milliseconds; whether all are on.
-
-        Raises
-        ------
-        DeviceError : as :meth:`enable`
-        """
+        """Go on with enabling, every few milliseconds; whether all are on."""
         self._require_open()
         with self._lock:
             if not self._enabling and not all(board.on for board in self.boards):
@@ -243,12 +224,7 @@ class OdriTendonActuators:
             return True
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values, which arrived before this call; never waits.
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """The newest values, which arrived before this call; never waits."""
         self._require_open()
         self._pass_time(now_s)
         with self._lock:
@@ -278,18 +254,7 @@ class OdriTendonActuators:
                 channel.reopen()
 
     def write(self, tension_n: ArrayLike, now_s: float) -> None:
-        """Send a tension (N) to every tendon; nothing before all boards are on, nor to one that is off again.
-
-        Parameters
-        ----------
-        tension_n : shape (N,), finite
-        now_s : s
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        DeviceError : not open
-        """
+        """Send a tension (N) to every tendon; nothing before all boards are on, nor to one that is off again."""
         self._require_open()
         tension = np.asarray(tension_n, dtype=float)
         with self._lock:

@@ -209,16 +209,7 @@ class Board:
         self._pump(now_s)
 
     def continue_enable(self, now_s: float) -> bool:
-        """Go on with enabling.
-
-        Returns
-        -------
-        whether its motors are on and ready
-
-        Raises
-        ------
-        DeviceError : it reports an error or the stop input, or is not ready in time; its motors are off then
-        """
+        """Go on with enabling."""
         if not self._enabling:
             return bool(self.on)
         self._pump(now_s)

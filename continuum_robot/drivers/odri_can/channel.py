@@ -112,12 +112,7 @@ class Channel:
         self._reopened = 0
 
     def open(self) -> None:
-        """Open the channel.
-
-        Raises
-        ------
-        DeviceError : why it cannot be opened, and what to do
-        """
+        """Open the channel."""
         if self.is_open:
             return
         self._attach()

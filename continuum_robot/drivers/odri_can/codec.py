@@ -34,12 +34,7 @@ def _to_q24(name: str, value: float, highest: float) -> int:
 
 
 def encode(frame: Frame) -> tuple[int, bytes]:
-    """Identifier and bytes of a frame.
-
-    Raises
-    ------
-    ParameterError : a value that the frame cannot hold
-    """
+    """Identifier and bytes of a frame."""
     layout = LAYOUTS[type(frame)]
     if isinstance(frame, Command):
         highest = 0xFFFFFFFF if frame.code == CommandCode.RECEIVE_TIMEOUT_MS else 1
@@ -58,17 +53,7 @@ def encode(frame: Frame) -> tuple[int, bytes]:
 
 
 def decode(identifier: int, data: bytes | bytearray) -> Frame:
-    """The frame of an identifier and its bytes.
-
-    Parameters
-    ----------
-    identifier : of the CAN frame, 11 bits
-    data : its bytes
-
-    Raises
-    ------
-    FrameError : an identifier, a length or a value that the firmware does not know
-    """
+    """The frame of an identifier and its bytes."""
     kind, length = KINDS.get(identifier), len(data)
     if kind is None:
         raise _refused(identifier, data, "an identifier that is not of this protocol")

@@ -92,13 +92,7 @@ class CanWire(Protocol):
         """Data frames that arrived; never waits."""
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether somebody took it.
-
-        Parameters
-        ----------
-        identifier : of the frame, 11 bits
-        data : its bytes, 8 at most
-        """
+        """Send a frame; whether somebody took it."""
 
     def disturb(self, rng: np.random.Generator) -> None:
         """Put something on the wire that is no frame of any board."""
@@ -192,19 +186,7 @@ class SimulatedOdriBoard:
     # --- faults
 
     def inject(self, fault: str, magnitude: float = 0.0, duration_s: float = 0.0, motor: int = 0) -> None:
-        """Inject a fault from the next step on.
-
-        Parameters
-        ----------
-        fault : name of :data:`FAULTS`; "" ends all (an encoder error stays until a reboot)
-        magnitude : meaning as in :data:`FAULTS`
-        duration_s : s; 0: until ended
-        motor : 1 or 2, 0: both
-
-        Raises
-        ------
-        ParameterError : unknown name, or a value out of range
-        """
+        """Inject a fault from the next step on."""
         if not fault:
             self._faults.clear()
             return
@@ -250,12 +232,7 @@ class SimulatedOdriBoard:
     # --- time
 
     def step(self, now_s: float) -> None:
-        """Do what is due: take commands, drive the motors, send frames.
-
-        Parameters
-        ----------
-        now_s : monotonic or virtual time, s, not decreasing
-        """
+        """Do what is due: take commands, drive the motors, send frames."""
         self._now_s = now_s
         self._begin_faults(now_s)
         if self._booted_s is None:

@@ -145,12 +145,7 @@ class FramePort:
     # --- between two cycles
 
     def attach(self, descriptor: int) -> None:
-        """Use a socket from now on.
-
-        Parameters
-        ----------
-        descriptor : of a non-blocking socket that carries a ``struct can_frame`` in a datagram
-        """
+        """Use a socket from now on."""
         self.descriptor = descriptor
         # A board that is off is sent nothing: old failures would count for ever.
         self._errors_in_a_row = self._failures_in_a_row = 0

@@ -91,15 +91,7 @@ class OdriCan:
 
     @classmethod
     def assumed(cls, count: int, name: str, largest_a: float, timeout_ms: int) -> OdriCan:
-        """Boards for motors that are simulated and that no file names.
-
-        Parameters
-        ----------
-        count : of motors
-        name : of what an entry drives, ``tendon`` or ``column``
-        largest_a : of the motors, A
-        timeout_ms : after which a board switches off, ms
-        """
+        """Boards for motors that are simulated and that no file names."""
         channels = tuple(f"can{index}" for index in range(-(-count // 2)))
         entries = cls.usual_motors({"channels": channels}, count)
         return cls(

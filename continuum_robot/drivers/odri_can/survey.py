@@ -66,21 +66,7 @@ def survey(
     sleep: Callable[[float], None] = time.sleep,
     socket_factory: SocketFactory | None = None,
 ) -> ChannelSurvey:
-    """Listen to a channel. Nothing is sent, so nothing is enabled.
-
-    Parameters
-    ----------
-    interface : of python-can
-    channel : its name
-    bitrate_bps : bit/s
-    duration_s : how long to listen, s; a board shows its status once a second
-    clock, sleep : time to listen by
-    socket_factory : opens the channel's socket in the interface's place
-
-    Raises
-    ------
-    DeviceError : the channel cannot be opened
-    """
+    """Listen to a channel. Nothing is sent, so nothing is enabled."""
     heard, listener = _Heard(), Channel(interface, channel, bitrate_bps, socket_factory)
     listener.open()
     try:

@@ -234,14 +234,7 @@ class Telemetry:
     # --- for Python code
 
     def receive(self, identifier: int, data: bytes, stamp_s: float) -> None:
-        """Take a frame, as in the cycle.
-
-        Parameters
-        ----------
-        identifier : 11 bits
-        data : its bytes
-        stamp_s : when it arrived
-        """
+        """Take a frame, as in the cycle."""
         words = bytearray(data[:8]).ljust(8, b"\0")
         frame = CanFrame()
         frame.head = (identifier & 255) << 24 | (identifier >> 8) << 16

@@ -33,12 +33,7 @@ class ScaleLine(NamedTuple):
 
 
 def parse(line: bytes) -> ScaleLine | None:
-    """The reading of a line without its end; None for anything else, as the text of the menu.
-
-    Parameters
-    ----------
-    line : bytes
-    """
+    """The reading of a line without its end; None for anything else, as the text of the menu."""
     fields = [field.strip() for field in line.decode("ascii", "replace").split(",")]
     place = next((k for k, field in enumerate(fields) if field in NEWTON), 0)
     if place not in (1, 2):
@@ -51,12 +46,7 @@ def parse(line: bytes) -> ScaleLine | None:
 
 
 def encode(line: ScaleLine, decimals: int = 3) -> bytes:
-    """A line in kilograms, as a board with its menu's defaults sends it.
-
-    Parameters
-    ----------
-    decimals : of the reading
-    """
+    """A line in kilograms, as a board with its menu's defaults sends it."""
     time = "" if line.time_ms is None else f"{line.time_ms},"
     return f"{time}{line.force_n / STANDARD_GRAVITY:.{decimals}f},kg,\r\n".encode()
 

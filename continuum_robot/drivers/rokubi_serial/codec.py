@@ -73,23 +73,13 @@ def fault_names(status: int) -> tuple[str, ...]:
 
 
 def crc(data: bytes) -> int:
-    """CRC-16/X-25: that of the standard library, with the bits of every byte and of the result in reverse.
-
-    Parameters
-    ----------
-    data : the bytes before the CRC
-    """
+    """CRC-16/X-25: that of the standard library, with the bits of every byte and of the result in reverse."""
     value = binascii.crc_hqx(data.translate(_REVERSED), 0xFFFF)
     return (_REVERSED[value & 0xFF] << 8 | _REVERSED[value >> 8]) ^ 0xFFFF
 
 
 def encode(frame: ForceFrame) -> bytes:
-    """A frame as the sensor sends it.
-
-    Raises
-    ------
-    ParameterError : a number that does not fit its field
-    """
+    """A frame as the sensor sends it."""
     try:
         data = _FRAME.pack(HEADER, frame.status, *frame.wrench, frame.time_us, frame.temperature_c, 0)[:-2]
     except (struct.error, OverflowError) as error:
@@ -98,16 +88,7 @@ def encode(frame: ForceFrame) -> bytes:
 
 
 def decode(data: bytes) -> ForceFrame:
-    """The frame of 37 bytes.
-
-    Parameters
-    ----------
-    data : from its header on
-
-    Raises
-    ------
-    FrameError : another length, header or CRC
-    """
+    """The frame of 37 bytes."""
     if len(data) != FRAME_BYTES or data[0] != HEADER:
         raise FrameError(PROTOCOL, f"{len(data)} bytes, expected {FRAME_BYTES} with 0x{HEADER:02X} in front")
     _, status, f0, f1, f2, m0, m1, m2, time_us, temperature_c, received = _FRAME.unpack(data)
@@ -172,33 +153,14 @@ def hard_reset() -> bytes:
 
 
 def set_filter(sinc: int, *, chop: bool = False, fast: bool = False, fir: bool = False) -> bytes:
-    """Filters: the sensor sends 51200/``sinc`` frames a second.
-
-    Parameters
-    ----------
-    chop, fast, fir : switches of the sensor's filter, as its manual names them
-
-    Raises
-    ------
-    ParameterError : sinc not in 64 to 512
-    """
+    """Filters: the sensor sends 51200/``sinc`` frames a second."""
     if not 64 <= sinc <= 512:
         raise ParameterError("sinc", sinc, "64 to 512")
     return f"f,{sinc},{int(chop)},{int(fast)},{int(not fir)}".encode()
 
 
 def set_communication(baud_bps: int, *, temperature_compensation: bool = False, calibration: bool = True) -> bytes:
-    """Binary frames at a baud rate.
-
-    Parameters
-    ----------
-    baud_bps : bit/s
-    temperature_compensation, calibration : switches of the sensor, as its manual names them
-
-    Raises
-    ------
-    ParameterError : a baud rate that the sensor cannot do
-    """
+    """Binary frames at a baud rate."""
     if baud_bps not in BAUD_RATES_BPS:
         raise ParameterError("baud_bps", baud_bps, "one of " + ", ".join(map(str, BAUD_RATES_BPS)))
     code = BAUD_RATES_BPS.index(baud_bps)
@@ -212,12 +174,7 @@ class Acknowledgements:
         self._text = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what came.
-
-        Parameters
-        ----------
-        data : bytes from the line
-        """
+        """Take what came."""
         self._text = (self._text + data)[-_LONGEST_TEXT:]
 
     def clear(self) -> None:
@@ -225,12 +182,7 @@ class Acknowledgements:
         self._text = b""
 
     def code(self, command: bytes) -> int | None:
-        """The code with which a command was acknowledged; None while it was not.
-
-        Parameters
-        ----------
-        command : its first letter counts
-        """
+        """The code with which a command was acknowledged; None while it was not."""
         for letter, code in _ACKNOWLEDGED.findall(self._text):
             if letter == command[:1]:
                 return int(code)

@@ -108,13 +108,7 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
         return self._tare.problem
 
     def start_tare(self, samples: int = 200) -> None:
-        """From now on measure from the mean of the next samples; they are collected in :meth:`read`.
-
-        Raises
-        ------
-        DeviceError : not open, or no measurement at present
-        ParameterError : fewer than one sample
-        """
+        """From now on measure from the mean of the next samples; they are collected in :meth:`read`."""
         self._require_there()
         if self._talk is not None or self._last is None:
             raise DeviceError(self.where, "does not measure yet", "Wait until it is set up.")

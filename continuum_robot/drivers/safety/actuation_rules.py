@@ -49,13 +49,7 @@ class ActuationRules:
     # --- between two cycles
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:
-        """Find where commands start: where the tendons are; what is in the way of that, as sentences.
-
-        Parameters
-        ----------
-        reading : new
-        known : displacements count from home
-        """
+        """Find where commands start: where the tendons are; what is in the way of that, as sentences."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -63,22 +57,11 @@ class ActuationRules:
         raise NotImplementedError
 
     def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:
-        """Lowest and highest command of each tendon that is limited and not refused, (N,).
-
-        Parameters
-        ----------
-        fraction : ``command_fraction`` of the settings
-        known : displacements count from home
-        """
+        """Lowest and highest command of each tendon that is limited and not refused, (N,)."""
         raise NotImplementedError
 
     def detail(self, fault: str) -> str:  # noqa: ARG002
-        """Which tendons a fault was found on, and by how much, as a sentence; "" where that is not known.
-
-        Parameters
-        ----------
-        fault : its name
-        """
+        """Which tendons a fault was found on, and by how much, as a sentence; "" where that is not known."""
         return ""
 
     # --- in the cycle

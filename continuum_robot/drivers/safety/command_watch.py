@@ -64,12 +64,7 @@ class CommandWatch:
         self.fresh, self.waiting = False, True
 
     def accept(self, lowest: Sequence[float], highest: Sequence[float]) -> None:
-        """Refuse commands outside of each tendon's range.
-
-        Parameters
-        ----------
-        lowest, highest : (N,), N or m
-        """
+        """Refuse commands outside of each tendon's range."""
         self._lowest, self._highest = vector(lowest), vector(highest)
 
     @stepped

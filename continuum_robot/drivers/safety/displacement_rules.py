@@ -76,13 +76,7 @@ class DisplacementRules(ActuationRules):
     # --- between two cycles
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:
-        """The first output is the measured displacement.
-
-        Parameters
-        ----------
-        reading : new
-        known : displacements count from home, so that their range is
-        """
+        """The first output is the measured displacement."""
         self._begin, self._known = np.array(reading.displacement_m, dtype=float), known
         self._middle = self._rest if known else self._begin.copy()
         load_n = np.asarray(reading.tension_n, dtype=float)
@@ -103,24 +97,13 @@ class DisplacementRules(ActuationRules):
         self._put()
 
     def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:
-        """As :class:`ActuationRules`: a fraction of the range beyond it.
-
-        Parameters
-        ----------
-        fraction : of the range
-        known : where not, every command is limited around the start
-        """
+        """As :class:`ActuationRules`: a fraction of the range beyond it."""
         farthest_m = (1.0 + fraction) * self._of["maximum_displacement_m"]
         farthest_m = farthest_m if known else np.full(self._count, np.inf)
         return (-farthest_m).tolist(), farthest_m.tolist()
 
     def detail(self, fault: str) -> str:
-        """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on.
-
-        Parameters
-        ----------
-        fault : its name
-        """
+        """As :class:`ActuationRules`: load and distance to the command of each tendon that it was found on."""
         for bit, (where, load_n, away_m) in self._found.items():
             if fault_names(bit) == (fault,):
                 loads = [f"{one:.3g} N" if np.isfinite(one) else "an unknown load" for one in load_n]
@@ -137,24 +120,13 @@ class DisplacementRules(ActuationRules):
     # --- in the cycle
 
     def elapse(self, dt: float) -> None:
-        """Servos come to rest where no command follows.
-
-        Parameters
-        ----------
-        dt : s
-        """
+        """Servos come to rest where no command follows."""
         self._idle_s += dt
         if self._idle_s > self._rest_s:
             self._limiter.rest()
 
     def check(self, reading: ReadingBuffer, dt: float, engaged: bool, obeys: bool) -> int:
-        """Whether servos lag, and whether loads are too high or too low where they are known; each for a while.
-
-        Parameters
-        ----------
-        reading : of this cycle
-        dt, engaged, obeys : as of :class:`ActuationRules`
-        """
+        """Whether servos lag, and whether loads are too high or too low where they are known; each for a while."""
         of, thresholds = self._of, self._thresholds
         load_n = np.array(reading.tension_n)
         # What no servo reports may be as much as the tendon carries.
@@ -183,26 +155,14 @@ class DisplacementRules(ActuationRules):
         return found
 
     def limit(self, command: list[float], since_s: float) -> None:
-        """As :class:`ActuationRules`.
-
-        Parameters
-        ----------
-        command : N displacements, m
-        since_s : s
-        """
+        """As :class:`ActuationRules`."""
         self._limiter.step(np.array(command), since_s)
         self._idle_s = 0.0
         self._put()
         self.limited[:] = self._limiter.limited.tolist()
 
     def begin_stop(self, found: int, holds: bool) -> None:
-        """Hold, or pay out: from where a servo is that does not reach its command, since that pulls.
-
-        Parameters
-        ----------
-        found : bits of the faults
-        holds : hold first
-        """
+        """Hold, or pay out: from where a servo is that does not reach its command, since that pulls."""
         if not holds:
             if self._measured is not None and found & (DISPLACEMENT_LAG_BIT | TENSION_OUT_OF_RANGE_BIT):
                 self._limiter.reset(self._able(np.minimum(self._limiter.command, self._measured)), self._middle)
@@ -219,35 +179,19 @@ class DisplacementRules(ActuationRules):
         self.begin_stop(DISPLACEMENT_LAG_BIT, False)
 
     def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:  # noqa: ARG002
-        """The servos stay at the last command.
-
-        Parameters
-        ----------
-        reading, place : not needed
-        dt : s
-        """
+        """The servos stay at the last command."""
         self._limiter.brake(dt)
         self._put()
 
     def release(self, dt: float) -> None:
-        """Pay out.
-
-        Parameters
-        ----------
-        dt : s
-        """
+        """Pay out."""
         if self._target is None:  # a hold has ended
             self._target = self._able(np.minimum(self._limiter.command, self._slack_m))
         self._limiter.step(self._target, dt, self._of["pay_out_speed_m_per_s"])
         self._put()
 
     def finish_stop(self, reading: ReadingBuffer, engaged: bool, dt: float) -> None:  # noqa: ARG002
-        """The command is what is sent.
-
-        Parameters
-        ----------
-        reading, engaged, dt : not needed
-        """
+        """The command is what is sent."""
         self._idle_s = 0.0
         self.output[:] = self.command
 

@@ -87,34 +87,18 @@ class HeatWatch:
     # --- between two cycles
 
     def set_limits(self, warn_c: float, error_c: float) -> None:
-        """At what temperatures a motor is warm, and too hot.
-
-        Parameters
-        ----------
-        warn_c, error_c : degC
-        """
+        """At what temperatures a motor is warm, and too hot."""
         self._warn_c, self._error_c = warn_c, error_c
 
     def take(self, winding_c: Sequence[float], housing_c: Sequence[float], cooled_s: float) -> None:
-        """Go on from known temperatures of the model.
-
-        Parameters
-        ----------
-        winding_c, housing_c : of every motor, degC
-        cooled_s : time that has passed since without a current, s
-        """
+        """Go on from known temperatures of the model."""
         j: cython.int
         for j in range(self._count):
             self._winding_c[j], self._housing_c[j] = winding_c[j], housing_c[j]
             self._warm(j, 0.0, cooled_s)
 
     def take_over(self, before: HeatWatch) -> None:
-        """Go on from the temperatures of the watch before: motors do not cool when a robot is configured again.
-
-        Parameters
-        ----------
-        before : of as many motors, of any form
-        """
+        """Go on from the temperatures of the watch before: motors do not cool when a robot is configured again."""
         self.take(before.winding(), before.housing(), 0.0)
         self._stepped_s = before.known_s()
         self._is_hot = integers(before.hotness())

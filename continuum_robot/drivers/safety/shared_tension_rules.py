@@ -64,12 +64,7 @@ class SharedTensionRules(TensionRules):
         self._place, self._pulled_from, self._stood_s = np.full(motors, np.nan), np.zeros(motors), np.zeros(motors)
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:
-        """As :class:`TensionRules`; what the motors do not tell is taken as the preload.
-
-        Parameters
-        ----------
-        reading, known : as there
-        """
+        """As :class:`TensionRules`; what the motors do not tell is taken as the preload."""
         tension = np.asarray(reading.tension_n, dtype=float)
         told = np.where(np.isfinite(tension), tension, np.array(self._safe_n))
         return super().prepare(replace(reading, tension_n=told), known)
@@ -83,10 +78,6 @@ class SharedTensionRules(TensionRules):
         """As :class:`TensionRules`, for the current of each motor; and whether one stands that is pulled to move.
 
         Where tendons share motors, no other tendon shows that: they tell the same.
-
-        Parameters
-        ----------
-        reading, dt, engaged, obeys : as there
         """
         coupling = self._coupling
         radius = coupling.radius_at(np.array(reading.displacement_m)) if reading.valid else 1.0
@@ -102,34 +93,18 @@ class SharedTensionRules(TensionRules):
         return found | FROZEN_READING_BIT if obeys and (self._stood_s > self._stands_for_s).any() else found
 
     def limit(self, command: Sequence[float], since_s: float) -> None:
-        """As :class:`TensionRules`.
-
-        Parameters
-        ----------
-        command : N tensions, N
-        since_s : s
-        """
+        """As :class:`TensionRules`."""
         ceiling = self._limiter.ceiling
         self._swing.ceilings(self.command, since_s, ceiling)
         self._go(command, np.array(ceiling), since_s)
 
     def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:
-        """As :class:`TensionRules`.
-
-        Parameters
-        ----------
-        reading, place, dt : as there
-        """
+        """As :class:`TensionRules`."""
         self._hold(reading, place)
         self._go(self._hold_n, np.array(self._maximum_n), dt)
 
     def release(self, dt: float) -> None:
-        """As :class:`TensionRules`: to the preload.
-
-        Parameters
-        ----------
-        dt : s
-        """
+        """As :class:`TensionRules`: to the preload."""
         super().release(dt)
         self._make(self._forces)
 

@@ -49,13 +49,7 @@ class StageMotion:
         self._rest(np.asarray(position, dtype=float))
 
     def command(self, position: ArrayLike, now_s: float) -> None:
-        """Go to a position; one that cannot be is a fault, and nothing moves.
-
-        Parameters
-        ----------
-        position : (2,), m and rad
-        now_s : monotonic time, s
-        """
+        """Go to a position; one that cannot be is a fault, and nothing moves."""
         wanted, (low, high) = np.array(position, dtype=float), self._stage.ranges.T
         if wanted.shape != (2,) or not np.isfinite(wanted).all():
             self._latch(NOT_FINITE)
@@ -69,13 +63,7 @@ class StageMotion:
         self._command = None
 
     def update(self, reading: TendonReading, now_s: float, dt: float) -> Vector:
-        """What the motors are told now, (2,), m and rad.
-
-        Parameters
-        ----------
-        reading : of the motors, (2,) each
-        now_s, dt : monotonic time, and that since the last cycle, s
-        """
+        """What the motors are told now, (2,), m and rad."""
         for fault in reading.device_faults:
             self._latch(fault)
         measured = reading.displacement_m

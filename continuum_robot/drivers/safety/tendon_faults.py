@@ -71,30 +71,15 @@ _CLASS_OF = {name: key for key, names in STOP_CLASSES.items() for name in names}
 
 
 def stop_class(fault: str) -> str:
-    """The key of the robot file's ``stop`` section that decides what follows from a fault.
-
-    Parameters
-    ----------
-    fault : its name
-    """
+    """The key of the robot file's ``stop`` section that decides what follows from a fault."""
     return _CLASS_OF[fault]
 
 
 def fault_name(code: int) -> str:
-    """The name of a fault.
-
-    Parameters
-    ----------
-    code : number of its bit in fault_codes.py
-    """
+    """The name of a fault."""
     return _BY_CODE[code]
 
 
 def fault_names(bits: int) -> tuple[str, ...]:
-    """The names of faults, in the order of their bits.
-
-    Parameters
-    ----------
-    bits : of fault_codes.py
-    """
+    """The names of faults, in the order of their bits."""
     return tuple(name for code, name in enumerate(_BY_CODE) if bits >> code & 1)

@@ -132,12 +132,7 @@ class TendonSafety(SafetyCycle):
         return bool(self._lateness.late_warning)
 
     def explain(self, fault: str) -> str:
-        """What a fault means; of what comes late with its numbers, and what to do.
-
-        Parameters
-        ----------
-        fault : its name
-        """
+        """What a fault means; of what comes late with its numbers, and what to do."""
         meaning = FAULTS[fault]
         if fault == LOOP_TOO_SLOW:
             return f"{meaning}: {self.lateness}"
@@ -154,12 +149,7 @@ class TendonSafety(SafetyCycle):
         return f"{meaning}: {detail}" if detail else meaning
 
     def run_procedure(self, *, on: bool) -> None:
-        """Whether a procedure moves the robot: it needs fewer cycles a second than a controller.
-
-        Parameters
-        ----------
-        on : it does
-        """
+        """Whether a procedure moves the robot: it needs fewer cycles a second than a controller."""
         self._lateness.procedure = on
 
     @property
@@ -183,15 +173,6 @@ class TendonSafety(SafetyCycle):
         """Begin to obey commands, without a jump: the first output is the measured tension or displacement.
 
         A tension below the minimum becomes the minimum. Commands from before this call are ignored.
-
-        Parameters
-        ----------
-        reading : a new reading; unknown tensions are taken from the currents, else as the minimum
-        now_s : on the clock of the reading's stamp; None: the reading was acquired just now
-
-        Raises
-        ------
-        DeviceError : already active, a latched fault, or a reading outside of the limits; names which
         """
         self._obey_estop()
         if self.state_code == STATE_ACTIVE:
@@ -218,12 +199,7 @@ class TendonSafety(SafetyCycle):
         self.state_code = STATE_ACTIVE
 
     def await_commands(self, now_s: float) -> None:
-        """Another one commands from now on: hold what was commanded until its first command, as after an activation.
-
-        Parameters
-        ----------
-        now_s : on the clock of the readings, s; commands from before are ignored
-        """
+        """Another one commands from now on: hold what was commanded until its first command, as after an activation."""
         self._commands.restart(now_s)
         self._since_command_s = 0.0
 
@@ -251,13 +227,7 @@ class TendonSafety(SafetyCycle):
         self.cut()
 
     def ask_estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
-        """Let the next step latch the emergency stop. Allowed at any time, from any thread.
-
-        Parameters
-        ----------
-        reason : who asked for it, for the diagnostics
-        held, release : as of :meth:`estop`
-        """
+        """Let the next step latch the emergency stop. Allowed at any time, from any thread."""
         self.estop_reason = reason
         if held:
             self.estop_held = True
@@ -266,14 +236,7 @@ class TendonSafety(SafetyCycle):
         self.estop_asked = True
 
     def estop(self, reason: str, *, held: bool = False, release: bool = False) -> None:
-        """Latch the emergency stop now. Allowed in every state.
-
-        Parameters
-        ----------
-        reason : who asked for it, for the diagnostics
-        held : the input stays pressed: a reset is refused until :meth:`release_estop`
-        release : nothing is held, whatever the robot file states
-        """
+        """Latch the emergency stop now. Allowed in every state."""
         self.ask_estop(reason, held=held, release=release)
         self._obey_estop()
 
@@ -282,13 +245,7 @@ class TendonSafety(SafetyCycle):
         self.estop_held = False
 
     def reset(self) -> tuple[str, ...]:
-        """Clear latched faults, if all inputs are neutral; leads to *inactive*.
-
-        Returns
-        -------
-        what is not neutral: names of faults that the newest reading would cause again, "estop" while its input is
-        held; empty when the faults were cleared
-        """
+        """Clear latched faults, if all inputs are neutral; leads to *inactive*."""
         self._obey_estop()
         blocking = self.conditions + ((ESTOP,) if self.estop_held else ())
         if not blocking:
@@ -310,16 +267,5 @@ class TendonSafety(SafetyCycle):
         now_s: float,
         elapsed_s: float,
     ) -> None:
-        """:meth:`step` for Python code; :class:`~continuum_robot.runtime.cycle.driver_cycle.DriverCycle` steps it.
-
-        Parameters
-        ----------
-        reading : what was read
-        desired : N numbers, N or m
-        size : how many numbers the command has; negative: there is none
-        age_s : of the command at ``now_s``, s
-        sequence : of the command; 0: it has none
-        now_s : monotonic or virtual time, s
-        elapsed_s : since the step before, s
-        """
+        """:meth:`step` for Python code; :class:`~continuum_robot.runtime.cycle.driver_cycle.DriverCycle` steps it."""
         self.step(reading, vector(desired), size, age_s, sequence, now_s, elapsed_s)

@@ -103,13 +103,7 @@ class TensionRules(ActuationRules):
         self._compared_s, self._longest_step_s = UNKNOWN, longest_step_s
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:  # noqa: ARG002
-        """The first output is the measured tension, or the minimum where that is higher.
-
-        Parameters
-        ----------
-        reading : new; unknown tensions are taken from the currents, else as the minimum
-        known : not needed
-        """
+        """The first output is the measured tension, or the minimum where that is higher."""
         limits, problems = self._limits, []
         minimum_n, maximum_n = np.array(self._minimum_n), np.array(self._maximum_n)
         tension = np.asarray(reading.tension_n, dtype=float)
@@ -132,13 +126,7 @@ class TensionRules(ActuationRules):
         self._mismatch_s = 0.0
 
     def accepted(self, fraction: float, known: bool) -> tuple[Sequence[float], Sequence[float]]:  # noqa: ARG002
-        """As :class:`ActuationRules`: a fraction of the maximum beyond 0 and the maximum.
-
-        Parameters
-        ----------
-        fraction : of the maximum
-        known : not needed
-        """
+        """As :class:`ActuationRules`: a fraction of the maximum beyond 0 and the maximum."""
         maximum_n = np.array(self._maximum_n)
         margin_n = fraction * maximum_n
         return (-margin_n).tolist(), (maximum_n + margin_n).tolist()

@@ -71,12 +71,7 @@ class SimulatedLinkActuators:
         self._reconnection = Reconnection()
 
     def open(self) -> None:
-        """Connect, torque off, and wait until the simulator sent a reading.
-
-        Raises
-        ------
-        DeviceError : there is no simulator, or it sends nothing
-        """
+        """Connect, torque off, and wait until the simulator sent a reading."""
         if self._is_open:
             return
         self._reading = None
@@ -95,28 +90,14 @@ class SimulatedLinkActuators:
         self._reconnection.found()
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are.
-
-        Parameters
-        ----------
-        aborted : asked once, since nothing has to be waited for
-
-        Raises
-        ------
-        DeviceError : not open, the simulator ended, or it was aborted
-        """
+        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are."""
         self._require_open()
         if aborted():
             raise interrupted(DEVICE)
         self._send(CommandKind.ENABLE)
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest reading; never waits.
-
-        Raises
-        ------
-        DeviceError : not open, or the simulator ended
-        """
+        """The newest reading; never waits."""
         self._require_open()
         self._reconnection.attempt(now_s, self._connect)
         wire = self._wire
@@ -136,18 +117,7 @@ class SimulatedLinkActuators:
         return reading
 
     def write(self, command: Vector, now_s: float) -> None:  # noqa: ARG002 - it acts when it arrives
-        """Send a tension (N) or displacement (m) to every tendon.
-
-        Parameters
-        ----------
-        command : shape (N,), finite
-        now_s : s
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        DeviceError : not open, or the simulator ended
-        """
+        """Send a tension (N) or displacement (m) to every tendon."""
         self._require_open()
         values = np.asarray(command, dtype=float)
         if values.shape != (self.tendon_count,):

@@ -62,16 +62,7 @@ class Command:
 
 
 def encode_reading(reading: TendonReading) -> bytes:
-    """The datagram of a reading, whose ``device_faults`` are those of :func:`device_fault`.
-
-    Parameters
-    ----------
-    reading : of 1 to 64 tendons
-
-    Raises
-    ------
-    ParameterError : more tendons, arrays of different lengths, or another fault
-    """
+    """The datagram of a reading, whose ``device_faults`` are those of :func:`device_fault`."""
     count = _checked_count(len(reading.displacement_m))
     rows = (
         reading.displacement_m,
@@ -90,16 +81,7 @@ def encode_reading(reading: TendonReading) -> bytes:
 
 
 def decode_reading(data: bytes) -> TendonReading:
-    """The reading of a datagram.
-
-    Parameters
-    ----------
-    data : the whole datagram
-
-    Raises
-    ------
-    FrameError : it is none
-    """
+    """The reading of a datagram."""
     if len(data) < _READING.size:
         raise FrameError(_PROTOCOL, f"a reading of {len(data)} bytes")
     magic, count, _, bits, stamp_s = _READING.unpack_from(data)
@@ -113,12 +95,7 @@ def decode_reading(data: bytes) -> TendonReading:
 
 
 def encode_command(command: Command) -> bytes:
-    """The datagram of a command.
-
-    Raises
-    ------
-    ParameterError : too many tendons, values that are not finite, or no timeout where it sets one
-    """
+    """The datagram of a command."""
     count = _checked_count(len(command.values))
     if not all(map(math.isfinite, command.values)):
         raise ParameterError("values", command.values, f"{count} finite values in N or m")
@@ -130,16 +107,7 @@ def encode_command(command: Command) -> bytes:
 
 
 def decode_command(data: bytes) -> Command:
-    """The command of a datagram.
-
-    Parameters
-    ----------
-    data : the whole datagram
-
-    Raises
-    ------
-    FrameError : it is none
-    """
+    """The command of a datagram."""
     if len(data) < _COMMAND.size:
         raise FrameError(_PROTOCOL, f"a command of {len(data)} bytes")
     magic, count, kind, timeout_s = _COMMAND.unpack_from(data)
@@ -155,12 +123,7 @@ def decode_command(data: bytes) -> Command:
 
 
 def device_fault(tendon: int) -> str:
-    """What a reading calls the fault of a tendon's device.
-
-    Parameters
-    ----------
-    tendon : index from 0
-    """
+    """What a reading calls the fault of a tendon's device."""
     return f"tendon {tendon}: motor board fault"
 
 

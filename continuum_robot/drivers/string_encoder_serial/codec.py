@@ -121,12 +121,7 @@ Frame = CountsFrame | BoardFrame | CommandFrame
 
 
 def zero_number(status: int) -> int:
-    """How many zeros were set since boot, modulo 16.
-
-    Parameters
-    ----------
-    status : status word of a frame
-    """
+    """How many zeros were set since boot, modulo 16."""
     return (status >> 11) & 0xF
 
 
@@ -136,12 +131,7 @@ def status_word(flags: Status | int, zeros: int = 0) -> int:
 
 
 def encode_payload(frame: Frame) -> bytes:
-    """The payload of a frame with its CRC; a datagram.
-
-    Raises
-    ------
-    ParameterError : a number that does not fit its field
-    """
+    """The payload of a frame with its CRC; a datagram."""
     try:
         if isinstance(frame, CountsFrame):
             body = _COUNTS.pack(COUNTS_TYPE, frame.sequence, frame.time_us, *frame.counts, frame.status, 0)
@@ -156,23 +146,12 @@ def encode_payload(frame: Frame) -> bytes:
 
 
 def encode(frame: Frame) -> bytes:
-    """A frame as it goes over a serial line, delimiter included.
-
-    Raises
-    ------
-    ParameterError : a number that does not fit its field
-    """
+    """A frame as it goes over a serial line, delimiter included."""
     return cobs.encode(encode_payload(frame))
 
 
 def decode_payload(payload: bytes) -> Frame:
-    """The frame of a payload.
-
-    Raises
-    ------
-    FrameError : wrong length or CRC, an unknown type, or another version of the layout
-    OtherVersionError : another version of the layout
-    """
+    """The frame of a payload."""
     size = len(payload)
     if size < 3 or _CRC.unpack_from(payload, size - 2)[0] != binascii.crc_hqx(payload[:-2], _CRC_START):
         raise FrameError(PROTOCOL, f"{size} bytes with a wrong CRC")
@@ -199,12 +178,7 @@ class OtherVersionError(FrameError):
 
 
 def decode(frame: bytes) -> Frame:
-    """The frame of coded bytes; the delimiter is not among them.
-
-    Raises
-    ------
-    FrameError : see :func:`continuum_robot.drivers.cobs.decode` and :func:`decode_payload`
-    """
+    """The frame of coded bytes; the delimiter is not among them."""
     return decode_payload(cobs.decode(frame))
 
 

@@ -122,28 +122,14 @@ class StringEncoderReader(FramedSensor[StringReading]):
         return self._tracker.zeros
 
     def request_zero(self) -> None:
-        """Ask the board to count from here; ``zeros`` goes up by one in a reading when it did.
-
-        Raises
-        ------
-        DeviceError : not open, unplugged, or the board takes no bytes
-        """
+        """Ask the board to count from here; ``zeros`` goes up by one in a reading when it did."""
         self._require_there()
         # The board repeats no command whose number it knows; after a restart of this program any number is as good.
         self._command_number = (self._command_number or time.monotonic_ns()) % 255 + 1
         self._line.send(CommandFrame(Command.ZERO, self._command_number))
 
     def zero(self, timeout_s: float = 0.5) -> None:
-        """Count from here on, and wait until the board does. Not while another thread calls :meth:`read`.
-
-        Parameters
-        ----------
-        timeout_s : how long the board may take, s
-
-        Raises
-        ------
-        DeviceError : not open, unplugged, or no answer in time
-        """
+        """Count from here on, and wait until the board does. Not while another thread calls :meth:`read`."""
         before = self.zeros
         self.request_zero()
         if self.read_until(lambda: self.zeroed and self.zeros != before, timeout_s):

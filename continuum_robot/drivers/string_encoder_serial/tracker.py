@@ -115,13 +115,7 @@ class StringTracker:
         return now_s - self._stamp_s
 
     def update(self, frames: Sequence[CountsFrame], arrival_s: float) -> None:
-        """Take frames in the order in which they came.
-
-        Parameters
-        ----------
-        frames : that arrived together
-        arrival_s : when, s
-        """
+        """Take frames in the order in which they came."""
         newest = None
         for frame in frames:
             if self._take(frame):
@@ -131,12 +125,7 @@ class StringTracker:
             self._stamp_s = self._clock.update(newest.time_us, arrival_s)
 
     def reading(self, now_s: float) -> StringReading:
-        """The newest reading; NaN where unknown, with the reason among the faults.
-
-        Parameters
-        ----------
-        now_s : s
-        """
+        """The newest reading; NaN where unknown, with the reason among the faults."""
         faults = self._faults()
         last, silence_s = self._last, self.silence_s(now_s)
         if last is None or silence_s > self._stale_after_s:

@@ -25,14 +25,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class _Motors:
-    """Motors between the measured tensions and the rod: n coefficients, N tendons.
-
-    Attributes
-    ----------
-    damping : their viscous friction, (n, n)
-    covariance : of what dry friction and cogging make, each motor on its own, (n, n)
-    largest : of each channel, were all motors against it, (n,), N.m^2
-    """
+    """Motors between the measured tensions and the rod: n coefficients, N tendons."""
 
     damping: Vector
     covariance: Vector

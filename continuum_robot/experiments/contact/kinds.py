@@ -68,13 +68,7 @@ class KindCases:
 
 
 class Way(Reference):
-    """From position to position of the Clarke coordinates, from rest to rest.
-
-    Parameters
-    ----------
-    positions_m : one after the other, each of shape (2m,), m
-    times_s : when it is there, from 0 on, increasing, s
-    """
+    """From position to position of the Clarke coordinates, from rest to rest."""
 
     def __init__(self, positions_m: Sequence[Array], times_s: Sequence[float]) -> None:
         self._times_s = times_s
@@ -96,14 +90,7 @@ class Way(Reference):
 
 @dataclass(frozen=True)
 class Case:
-    """A motion with what touches meanwhile.
-
-    Attributes
-    ----------
-    kind : of the contact, as it is made
-    motion : that is asked for
-    contacts : what is there
-    """
+    """A motion with what touches meanwhile."""
 
     kind: str
     motion: Reference
@@ -111,13 +98,7 @@ class Case:
 
 
 def cases(robot: Robot, settings: KindCases) -> Iterator[Case]:
-    """All of them, those without a contact last.
-
-    Parameters
-    ----------
-    robot : as known
-    settings : of the experiment
-    """
+    """All of them, those without a contact last."""
     count, length_m = robot.coordinate_count, robot.length_m
     x, y = settings.amplitude_m * np.eye(count)[:2]
     nothing, touch, beyond = np.zeros(count), settings.touch * x, (settings.touch + 0.01) * x

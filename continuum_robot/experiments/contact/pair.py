@@ -54,17 +54,7 @@ class PairCases:
 
 @dataclass(frozen=True)
 class Pushed:
-    """A robot pushed at two locations.
-
-    Attributes
-    ----------
-    robot, plant : which
-    fractions : of the length at which it was pushed, shape (2,)
-    forces_n : in the base frame, shape (2, 3), N
-    length_m : of the robot, m
-    reported : updates in which several contacts were reported
-    found : pair in the middle of those; None where there were none
-    """
+    """A robot pushed at two locations."""
 
     robot: str
     plant: str

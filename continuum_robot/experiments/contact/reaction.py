@@ -55,13 +55,8 @@ class ReactionCases:
 
 @dataclass(frozen=True)
 class Case:
-    """A wall: where it touches, as a fraction of the length, how stiff it is, N/m, and how fast the robot comes, m/s.
-
-    Attributes
-    ----------
-    location : fraction of the length
-    stiffness_n_per_m : of the wall, N/m
-    speed_m_per_s : Clarke coordinates, m/s
+    """A wall: where it touches, as a fraction of the length, how stiff it is, N/m, and how fast the robot
+    comes, m/s.
     """
 
     location: float
@@ -70,25 +65,13 @@ class Case:
 
 
 def bend(settings: ReactionCases, count: int, speed_m_per_s: float) -> RestToRest:
-    """From straight to a bend along the first coordinate.
-
-    Parameters
-    ----------
-    settings : of the experiment
-    count : of coordinates
-    speed_m_per_s : in its middle, m/s
-    """
+    """From straight to a bend along the first coordinate."""
     end = settings.amplitude_m * np.eye(count)[0]
     return RestToRest(np.zeros(count), end, 1.875 * settings.amplitude_m / speed_m_per_s)
 
 
 def cases(settings: ReactionCases) -> Iterator[Case]:
-    """All of them.
-
-    Parameters
-    ----------
-    settings : of the experiment
-    """
+    """All of them."""
     for location in settings.locations:
         for stiffness in settings.stiffnesses_n_per_m:
             for speed in settings.speeds_m_per_s:
@@ -96,14 +79,7 @@ def cases(settings: ReactionCases) -> Iterator[Case]:
 
 
 def wall(robot: Robot, case: Case, settings: ReactionCases) -> Contact:
-    """The wall of a case.
-
-    Parameters
-    ----------
-    robot : as known
-    case : which
-    settings : of the motion
-    """
+    """The wall of a case."""
     along = settings.amplitude_m * np.eye(robot.coordinate_count)[0]
     touch, beyond = settings.touch * along, (settings.touch + 0.01) * along
     return wall_at(robot, case.location * robot.length_m, touch, beyond, case.stiffness_n_per_m)

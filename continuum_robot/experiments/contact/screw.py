@@ -51,16 +51,7 @@ class ScrewCases:
 
 @dataclass(frozen=True)
 class Pressed:
-    """A bend onto a wall; T updates while it pressed.
-
-    Attributes
-    ----------
-    plant : which
-    fraction : of the length, where the wall is; NaN: none
-    segment : that is touched; -1: none
-    deviations : of the segments, shape (T, segments)
-    by_screw, by_residual : segment that is named, shape (T,); -1: none
-    """
+    """A bend onto a wall; T updates while it pressed."""
 
     plant: str
     fraction: float

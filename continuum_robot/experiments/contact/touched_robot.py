@@ -36,15 +36,7 @@ STEP_S, SETTLE_S, _AFTER_S = 0.01, 1.5, 1.5
 def wall_at(
     robot: Robot, arc_length_m: float, touch_m: ArrayLike, beyond_m: ArrayLike, stiffness_n_per_m: float
 ) -> Contact:
-    """A wall across the path that a point of the backbone takes, where the model has it at the touch.
-
-    Parameters
-    ----------
-    robot : as known
-    arc_length_m : of that point, m
-    touch_m, beyond_m : Clarke coordinates at the touch and a little later, shape (2m,), m
-    stiffness_n_per_m : of the wall, N/m
-    """
+    """A wall across the path that a point of the backbone takes, where the model has it at the touch."""
     drawing = robot_model(robot).drawing()
     touch, beyond = (
         np.asarray(drawing.pose(drawing.coefficients(np.asarray(clarke)), arc_length_m)[:3, 3])
@@ -63,15 +55,7 @@ def wall_at(
 
 @dataclass(frozen=True)
 class Felt:
-    """What is felt in an update.
-
-    Attributes
-    ----------
-    estimate : of the contact monitor
-    kind : of the contact; empty for none
-    pair : where two contacts are; None where one explains what is felt
-    screw : how the segments' screws deviate
-    """
+    """What is felt in an update."""
 
     estimate: ContactEstimate
     kind: str
@@ -81,18 +65,7 @@ class Felt:
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a case.
-
-    Attributes
-    ----------
-    peak_n : largest force on the wall, N
-    falling_s : from touch to the first time at which the force has fallen to nine tenths of its peak, s
-    detected_s : from touch to the report, s; NaN where it was not detected
-    given_up_m : largest distance of the reference from the one asked for, Clarke coordinates, m
-    time_s, force_n : of the force over time, shape (T,), s and N
-    felt_s : times of the updates since the touch, shape (U,), s
-    felt : what was felt in them
-    """
+    """What came of a case."""
 
     peak_n: float
     falling_s: float
@@ -115,12 +88,7 @@ class Run:
 
 
 class Sensing:
-    """What the stack estimates a hundred times a second: the shape, and contacts.
-
-    Parameters
-    ----------
-    robot : as known
-    """
+    """What the stack estimates a hundred times a second: the shape, and contacts."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -132,14 +100,7 @@ class Sensing:
         self._strings: SimulatedStringEncoders | None = None
 
     def begin(self, stack: VirtualStack, floor: Floor | None, seed: int) -> None:
-        """Feel another robot.
-
-        Parameters
-        ----------
-        stack : of the robot
-        floor : what the monitor knows of free motion
-        seed : of the strings' noise
-        """
+        """Feel another robot."""
         self._stack = stack
         self._shape.reset()
         self.monitor.reset()
@@ -179,17 +140,7 @@ class Sensing:
 
 
 class TouchedRobot:
-    """A robot with what feels it and answers; one motion after the other, each on a plant of its own.
-
-    Parameters
-    ----------
-    robot : as known, and as simulated
-    seed : of the sensors' noise
-
-    Attributes
-    ----------
-    monitor : of its contacts
-    """
+    """A robot with what feels it and answers; one motion after the other, each on a plant of its own."""
 
     def __init__(self, robot: Robot, seed: int) -> None:
         self.robot, self._seed = robot, seed
@@ -199,13 +150,7 @@ class TouchedRobot:
         self._floor: Floor | None = None
 
     def learn(self, plants: Callable[[], Plant], motions: Sequence[Reference]) -> None:
-        """Learn the floor of free motion.
-
-        Parameters
-        ----------
-        plants : makes a plant that nothing touches
-        motions : to learn from
-        """
+        """Learn the floor of free motion."""
         monitor, self._floor = self.monitor, None
         monitor.use_floor(None)
         monitor.learn_floor(True)
@@ -215,14 +160,7 @@ class TouchedRobot:
         self._floor = monitor.floor
 
     def move(self, plant: Plant, motion: Reference, answer: ReactionSettings) -> Run:
-        """A motion, from rest, and a while after it.
-
-        Parameters
-        ----------
-        plant : fresh
-        motion : that is asked for
-        answer : to what touches
-        """
+        """A motion, from rest, and a while after it."""
         stack = VirtualStack(self.robot, plant, seed=self._seed)
         self._sensing.begin(stack, self._floor, self._seed)
         reaction = ContactReaction(self.robot, answer)

@@ -45,13 +45,7 @@ class TubeSettings:
 
 
 class Turns:
-    """Circles of the Clarke coordinates, entered from the straight robot and left to it.
-
-    Parameters
-    ----------
-    count : of coordinates
-    settings : of the experiment
-    """
+    """Circles of the Clarke coordinates, entered from the straight robot and left to it."""
 
     def __init__(self, count: int, settings: TubeSettings) -> None:
         self._count, self._settings = count, settings

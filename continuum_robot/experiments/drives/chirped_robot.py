@@ -37,31 +37,16 @@ class UnlikeSettings:
 
 @dataclass(frozen=True)
 class Case(FoundValues):
-    """One robot.
-
-    Attributes
-    ----------
-    fit : what was found, for a file that has others
-    """
+    """One robot."""
 
     fit: MotionFit
 
     def simulated(self, robot: Robot) -> Robot:
-        """The robot with the simulated values.
-
-        Parameters
-        ----------
-        robot : as the fit knows it
-        """
+        """The robot with the simulated values."""
         return with_values(robot, dict(zip(self.names, self.truth.tolist(), strict=True)))
 
     def found(self, robot: Robot) -> Robot:
-        """The robot with those values that the chirps show.
-
-        Parameters
-        ----------
-        robot : as the fit knows it
-        """
+        """The robot with those values that the chirps show."""
         return with_values(robot, self.fit.found)
 
 
@@ -72,20 +57,7 @@ def chirped_robot(
     settings: UnlikeSettings,
     progress: Progress,
 ) -> Case:
-    """Move a robot that is unlike a file in chirps under the shipped driver, and find its values.
-
-    Parameters
-    ----------
-    robot : as driver, procedure and fit know it
-    plant : of PLANTS
-    seed : of the factors on its values, the rotors' angles and the noise
-    settings : how far it differs
-    progress : receives what is done
-
-    Raises
-    ------
-    ContinuumRobotError : the chirps left no readings
-    """
+    """Move a robot that is unlike a file in chirps under the shipped driver, and find its values."""
     parameters, rng = in_file(robot), np.random.default_rng([seed, 7])
     truth = parameters.scale * settings.spread ** rng.uniform(-1, 1, len(parameters))
     simulated = with_values(robot, dict(zip(parameters.keys, truth.tolist(), strict=True)))

@@ -50,13 +50,7 @@ class CoggingSettings:
 
 @dataclass(frozen=True)
 class Run:
-    """A line under control, T cycles.
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    clarke_m : of the rod, shape (T, 2m), m
-    """
+    """A line under control, T cycles."""
 
     time_s: Array
     clarke_m: Array
@@ -76,15 +70,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Case:
-    """One size of the cogging.
-
-    Attributes
-    ----------
-    scale : cogging, relative to the robot file's
-    without, compensated : the line without and with compensation
-    table : measured
-    truth_n : simulated, shape (N, K), N
-    """
+    """One size of the cogging."""
 
     scale: float
     without: Run

@@ -31,17 +31,7 @@ OF_VALUES = {
 
 @dataclass(frozen=True)
 class FoundValues:
-    """P values of one robot, in the units of their names.
-
-    Attributes
-    ----------
-    plant, seed : which robot
-    names : of the values
-    before : by the file that the fit knew, shape (P,)
-    truth : simulated, shape (P,)
-    values, deviations : found, and their standard deviations, shape (P,)
-    shown : which of them the data tell, shape (P,)
-    """
+    """P values of one robot, in the units of their names."""
 
     plant: str
     seed: int
@@ -64,13 +54,7 @@ class FoundValues:
 
 
 def case_numbers(cases: Sequence[FoundValues], plant: str) -> dict[str, object]:
-    """How far the values of the robots on one plant are off, and how often that is within their deviations.
-
-    Parameters
-    ----------
-    cases : on that plant
-    plant : its name, in the keys
-    """
+    """How far the values of the robots on one plant are off, and how often that is within their deviations."""
     if not cases:
         return {}
     errors, scores = np.array([case.error for case in cases]), np.array([case.score for case in cases])
@@ -88,14 +72,7 @@ def case_numbers(cases: Sequence[FoundValues], plant: str) -> dict[str, object]:
 
 
 def draw_values(title: str, cases: Sequence[FoundValues], figure: Figures, file_name: str = "") -> None:
-    """Draw every value found, relative to the simulated one, with its error bar and what the file had.
-
-    Parameters
-    ----------
-    title : of the drawing
-    cases : of one robot file
-    figure, file_name : where to draw
-    """
+    """Draw every value found, relative to the simulated one, with its error bar and what the file had."""
     names, plants = cases[0].names, list(dict.fromkeys(case.plant for case in cases))
     with figure(title, len(names), 1, name=file_name, sharex=True) as (drawing, axes):
         drawing.set_size_inches(drawing.get_figwidth(), 1.05 * len(names) + 1.5)

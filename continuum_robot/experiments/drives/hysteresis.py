@@ -61,16 +61,7 @@ class HysteresisSettings(UnlikeSettings):
 
 @dataclass(frozen=True)
 class Felt:
-    """What the contact monitor made of a free motion; U updates.
-
-    Attributes
-    ----------
-    clarke_m : first coordinate that was asked for, shape (U,), m
-    residual_n : force on it, shape (U,), N
-    rms_n : root mean square of the residuals of all coordinates, N
-    least_tip_n : force across the tip that is detected at the end, N
-    alarms : fraction of the updates in which a contact was reported
-    """
+    """What the contact monitor made of a free motion; U updates."""
 
     clarke_m: Array
     residual_n: Array
@@ -81,14 +72,7 @@ class Felt:
 
 @dataclass(frozen=True)
 class Robots:
-    """A case, and what it is worth by what is known.
-
-    Attributes
-    ----------
-    case : simulated and found values
-    rmse_mm : of circles, by observer and by what is known
-    felt : by what is known
-    """
+    """A case, and what it is worth by what is known."""
 
     case: Case
     rmse_mm: dict[str, float]

@@ -37,25 +37,7 @@ LIMITS = "limits"
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """One run.
-
-    Attributes
-    ----------
-    fault, injection_time : which fault, when
-    seed : of its random numbers
-    runs : "virtual time" or "processes"
-    rate_hz : of the driver, NaN where its stack did not come up
-    reaction : "safe" or "tolerated"
-    detected_by : who found it, ``who: name``, in the order in which they did
-    detected_after_ms : from the beginning of the fault to its first detection; NaN where nobody had to notice
-    time_to_safe_ms : from the instant at which it can be known to the safe state; NaN where it is tolerated
-    tension_peak_n, tension_left_n : largest true tension from the fault on, and in the end
-    slack_ms, deviation_mm : longest slack and largest deviation under control
-    reported : what the user was shown
-    ended_safe : whether all criteria hold
-    recovered_without_restart : whether the robot moved again in the same process
-    problems : why not, sentences
-    """
+    """One run."""
 
     fault: str
     injection_time: str
@@ -91,19 +73,7 @@ def record_of(
     ended_safe: bool = False,
     recovery: str = "",
 ) -> FaultRecord:
-    """The record of a run.
-
-    Parameters
-    ----------
-    injection_time, seed : of the run
-    judgement : of the robot's truth; None: nothing is known of the run, which then counts as neither safe nor recovered
-    rate_hz : of the driver
-    stopped : it went to the safe state
-    detected : who found it, repetitions are left out
-    detected_after_s : s
-    problems, reported, ended_safe : as of the record
-    recovery : why it did not recover, "" where it did
-    """
+    """The record of a run."""
     known = judgement is not None
     judgement = judgement or Judgement(*5 * (math.nan,), ())
     return FaultRecord(
@@ -135,20 +105,7 @@ def injection_times(count: int) -> dict[str, float]:
 
 
 def run_one(robot: Robot, plant: Plant, kind: FaultKind, injection_time: str, seed: int) -> FaultRecord:
-    """Move, inject, watch, judge, recover.
-
-    Parameters
-    ----------
-    robot : with actuators, limits and control
-    plant : of ``make_plant``
-    kind : one that runs in virtual time
-    injection_time : a key of :data:`INJECTION_TIMES`
-    seed : of noise, and of the tendon that is hit
-
-    Raises
-    ------
-    ParameterError : a kind that needs processes
-    """
+    """Move, inject, watch, judge, recover."""
     if kind.action is None:
         raise ParameterError("kind", kind.name, "one that runs in virtual time")
     rng = np.random.default_rng(seed)
@@ -255,16 +212,7 @@ def _recover(stand: VirtualRobot, kind: FaultKind, tendon: int, *, stopped: bool
 
 @dataclass(frozen=True, slots=True)
 class VirtualRun:
-    """A task: one run in virtual time.
-
-    Attributes
-    ----------
-    robot : with actuators, limits and control
-    kind : name of the fault's kind
-    injection_time : a key of :data:`INJECTION_TIMES`
-    seed : of the run
-    campaign_seed : draws the plant's rotor angles
-    """
+    """A task: one run in virtual time."""
 
     robot: Robot
     kind: str
@@ -287,15 +235,7 @@ def run_virtual(run: VirtualRun) -> FaultRecord:
 def virtual_runs(
     robot: Robot, kinds: Sequence[FaultKind] = KINDS, injection_time_count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> list[VirtualRun]:
-    """All runs in virtual time.
-
-    Parameters
-    ----------
-    robot : with actuators, limits and control
-    kinds : those that need processes are left out
-    injection_time_count : of :data:`INJECTION_TIMES`, the first ones
-    seed : of the campaign
-    """
+    """All runs in virtual time."""
     return [
         VirtualRun(robot, kind.name, injection_time, seed + 1000 * number + place, seed)
         for number, kind in enumerate(KINDS)

@@ -28,17 +28,7 @@ REST_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the truth reports about a run; times from the instant at which the fault can be known.
-
-    Attributes
-    ----------
-    time_to_safe_s : until all motors are at the safe tension or off, and stay so; NaN where they never were
-    tension_peak_n : largest tension of any tendon from the fault on
-    tension_left_n : largest tension in the end, each the mean over the last 200 ms: a robot that was let go may swing
-    slack_s : longest time for which a tendon was slack under control
-    deviation_m : largest distance of a true Clarke coordinate to its reference under control
-    problems : what was not safe, sentences; empty where all was
-    """
+    """What the truth reports about a run; times from the instant at which the fault can be known."""
 
     time_to_safe_s: float
     tension_peak_n: float
@@ -67,21 +57,7 @@ def judge(
     spared: int = -1,
     largest_deviation_m: float = DEVIATION_M,
 ) -> Judgement:
-    """Judge a run.
-
-    Parameters
-    ----------
-    robot, limits : as in the run
-    truth : as of ``Truth.since`` from the fault on
-    knowable_s : when the fault could be known
-    stopped_s : when the safe state began; NaN where the robot goes on
-    spared : index of a tendon that may be slack, or keep the tension of a blocked motor; -1: none
-    largest_deviation_m : largest distance to the reference of a robot that goes on; inf: not judged
-
-    Returns
-    -------
-    numbers, and what was not safe
-    """
+    """Judge a run."""
     time_s, tension, motor = truth["time_s"], truth["tension_n"], truth["motor_n"]
     problems = []
     peak_n = float(tension.max())

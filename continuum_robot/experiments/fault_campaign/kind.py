@@ -56,12 +56,7 @@ Kind = TypeVar("Kind", bound=NamedKind)
 
 
 def by_name(kinds: Sequence[Kind], names: str) -> tuple[Kind, ...]:
-    """Those of the kinds that are named, separated by commas; all where nothing is.
-
-    Raises
-    ------
-    ParameterError : an unknown name; lists the known ones
-    """
+    """Those of the kinds that are named, separated by commas; all where nothing is."""
     desired = [name.strip() for name in names.split(",") if name.strip()]
     known = {kind.name for kind in kinds}
     for name in desired:
@@ -72,31 +67,7 @@ def by_name(kinds: Sequence[Kind], names: str) -> tuple[Kind, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultKind:
-    """A kind of fault.
-
-    Attributes
-    ----------
-    name : of the record
-    group : heading in the documentation
-    cause : what happens
-    action : makes it happen to a robot, on a tendon (index from 0), and returns when it began where that is later than
-        the call; None: in processes, by its name
-    robot : changes the robot's description, also that of the simulated one; None: nothing is to be changed
-    detectors : beginnings of ``who: name``, of which one must have found it; empty: nobody has to
-    reaction : "safe", "tolerated", or either, where it depends on the moment
-    detectable : from when on it can be known, a key of :data:`DETECTABLE`
-    recovery : "reset" once the cause is gone; "home" too; "power cycle" of the boards and home
-    seen : what a user sees
-    cure : what a user does
-    duration_s : the cause ends by itself after this time; 0: it stays until the recovery
-    spared : the tendon itself may be slack, or keep the tension that a blocked motor holds
-    refastened : in the repair the tendon is fastened again where its spool then stands
-    astray : commands are not the controller's: where the robot goes is not judged
-    sensors : it needs string encoders and the force sensor
-    runs : "virtual time"; "processes": a node each, devices on ports; "processes of up": those that ``up`` starts,
-        with the simulated robot that it has
-    rollover : the boards' position rolls over at the moment
-    """
+    """A kind of fault."""
 
     name: str
     group: str
@@ -119,13 +90,7 @@ class FaultKind:
 
 
 def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: Any) -> float:
-    """How long after its beginning a fault can be known, s; NaN: from its detection.
-
-    Parameters
-    ----------
-    kind : of fault
-    limits, boards : with the times; the second is the section of the robot file that :func:`.backends.boards_of` gives
-    """
+    """How long after its beginning a fault can be known, s; NaN: from its detection."""
     return {
         AT_ONCE: 0.0,
         READING: limits.reading_timeout_s,
@@ -138,15 +103,7 @@ def knowable_after_s(kind: FaultKind, limits: TensionLimits, boards: Any) -> flo
 
 
 def injected(fault: str, magnitude: float = 0.0, duration_s: float = 0.0, *, target: int | None = None) -> Action:
-    """The action that makes a fault of the simulated devices happen.
-
-    Parameters
-    ----------
-    fault : a name of the hardware's catalogue
-    magnitude : meaning and unit as the fault's meaning states
-    duration_s : s; 0: until ended
-    target : index of a tendon or counter from 0, -1 for all; None: the tendon that the run has chosen
-    """
+    """The action that makes a fault of the simulated devices happen."""
 
     def act(robot: VirtualRobot, tendon: int) -> None:
         robot.hardware.inject(fault, tendon if target is None else target, magnitude, duration_s)

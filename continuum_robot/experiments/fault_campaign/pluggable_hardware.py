@@ -18,12 +18,7 @@ QUEUE_BYTES = 65536
 
 
 class PluggableHardware(SimulatedHardware):
-    """Simulated hardware whose CAN adapters can be unplugged, and that calls ``on_step`` after each step.
-
-    Parameters
-    ----------
-    start_rev : what the motor boards count at the start, rev
-    """
+    """Simulated hardware whose CAN adapters can be unplugged, and that calls ``on_step`` after each step."""
 
     def __init__(self, robot: Robot, plant: Plant, rng: np.random.Generator, start_rev: float) -> None:
         super().__init__(
@@ -41,12 +36,7 @@ class PluggableHardware(SimulatedHardware):
         return made
 
     def unplug(self, channel: str) -> None:
-        """Pull an adapter out: what the host holds is dead.
-
-        Parameters
-        ----------
-        channel : its name
-        """
+        """Pull an adapter out: what the host holds is dead."""
         self._unplugged.add(channel)
         self._hosts[channel].shutdown(socket.SHUT_RDWR)
 

@@ -34,26 +34,7 @@ Action = Callable[[VirtualServos, int], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServoFault:
-    """A kind of fault of a servo robot.
-
-    Attributes
-    ----------
-    name : of the record
-    cause, cure : what happens, what a user does
-    action : makes it happen, on a tendon (index from 0)
-    found : names of the driver's faults, of which one must latch; empty: none has to
-    reaction : "safe", "tolerated", or either, where it depends on the moment
-    after_s : from when on it can be known, by the robot, s; NaN: from its detection
-    robot : changes the robot's description, also that of the simulated one
-    spared : its tendon may keep a load
-    holds : the stop holds the robot where it is, instead of letting the tendons out
-    moments : when it begins
-    fault : of the emulated servos, by their bytes; "": the devices are simulated in the process
-    before : pattern of the refusal where it is there before the start; "": a start is not refused
-    lasts : as long as the cause is there, no start succeeds
-    stack : runs in the processes of ``up`` too, where no servo may lose its zero
-    runs : in virtual time
-    """
+    """A kind of fault of a servo robot."""
 
     name: str
     cause: str

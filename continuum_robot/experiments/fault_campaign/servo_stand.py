@@ -29,16 +29,7 @@ Change = Callable[[Vector], Vector | None]
 
 @dataclass
 class Seen:
-    """A row a cycle.
-
-    Attributes
-    ----------
-    time_s : s
-    tension_n : true tensions, (N,)
-    spool_m : true tendons on the spools, (N,)
-    commanded_m : (N,), NaN where nothing was commanded
-    error_m : of the true coordinates, (2m,)
-    """
+    """A row a cycle."""
 
     time_s: list[float] = field(default_factory=list)
     tension_n: list[Vector] = field(default_factory=list)
@@ -48,21 +39,7 @@ class Seen:
 
 
 class VirtualServos(VirtualStack):
-    """A servo robot under control, and what really happens to it.
-
-    Parameters
-    ----------
-    robot : that takes displacements
-    plant : of it, reset
-    seed : of noise
-    bus : the shipped driver talks to emulated servos by their bytes
-
-    Attributes
-    ----------
-    seen : since it was made anew
-    bus : simulated hardware on it; None: the devices are simulated in the process
-    device_faults : that the devices reported, with their places
-    """
+    """A servo robot under control, and what really happens to it."""
 
     def __init__(self, robot: Robot, plant: Plant, seed: int, *, bus: bool = False) -> None:
         plant.reset()
@@ -96,23 +73,11 @@ class VirtualServos(VirtualStack):
         self._pace.pass_time(duration_s)
 
     def begin(self, way: RestToRest) -> None:
-        """Begin a motion.
-
-        Parameters
-        ----------
-        way : of the coordinates
-        """
+        """Begin a motion."""
         self._way, self._way_from_s = way.at, self.now_s
 
     def command_instead(self, change: Change, *, late_s: float = 0.0, repeated: bool = False) -> None:
-        """Another program commands from now on, in every cycle.
-
-        Parameters
-        ----------
-        change : of the newest command, m; its None: nothing is sent
-        late_s : how old its commands are, s
-        repeated : it answers the same state again and again
-        """
+        """Another program commands from now on, in every cycle."""
         start = self.loop.safety.commanded
 
         def send(_stack: VirtualStack) -> None:
@@ -133,12 +98,7 @@ class VirtualServos(VirtualStack):
     # --- what a user does
 
     def end(self, *, clear: bool = False) -> None:
-        """Power off and end the driver.
-
-        Parameters
-        ----------
-        clear : the devices' faults, by which servos restart
-        """
+        """Power off and end the driver."""
         self.command_again()
         self.deactivate()
         if clear:
@@ -147,12 +107,7 @@ class VirtualServos(VirtualStack):
         self.actuators.close()
 
     def open(self) -> None:
-        """Start the driver, and reset it.
-
-        Raises
-        ------
-        DeviceError : why it cannot be started
-        """
+        """Start the driver, and reset it."""
         self.device_faults.clear()
         self.actuators.open()
         self.loop.safety.torque_off()
@@ -179,12 +134,7 @@ class VirtualServos(VirtualStack):
         self.run(self.period_s)  # what is read counts from the new zero then
 
     def on_row(self, row: list[float]) -> None:
-        """Note the truth, then as :class:`VirtualStack`.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """Note the truth, then as :class:`VirtualStack`."""
         plant, seen, desired = self._plant, self.seen, self.desired
         seen.time_s.append(self.now_s)
         seen.tension_n.append(plant.tension)

@@ -80,17 +80,6 @@ def judge(
 
     Safe is a robot whose servos pull nothing in any more, within :data:`TIME_TO_SAFE_S` and the time in which the
     fastest command comes to rest, whose tendons carry no more than the servos may measure, and are slack in the end.
-
-    Parameters
-    ----------
-    robot : as in the run
-    seen : from the fault on
-    period_s : of the cycle, s
-    knowable_s : when the fault could be known, s
-    stopped_s : when the safe state began, s; NaN where the robot goes on
-    powered : the servos still hold in the end
-    spared : index of a tendon that may keep its load; -1: none
-    holds : the stop holds the robot: spools wind in no more, and tendons keep their loads
     """
     limits, thresholds = robot.displacement_limits, servo_thresholds(robot, period_s)
     time_s, tension = np.array(seen.time_s), np.array(seen.tension_n)
@@ -132,16 +121,7 @@ def judge(
 
 
 def run_one(robot: Robot, plant: Plant, kind: ServoFault, moment: str, seed: int) -> FaultRecord:
-    """Move, inject, watch, judge, recover.
-
-    Parameters
-    ----------
-    robot : that takes displacements, with control
-    plant : of it
-    kind : what happens
-    moment : one of the kind's
-    seed : of noise, and of the tendon that is hit
-    """
+    """Move, inject, watch, judge, recover."""
     robot = kind.robot(robot)
     tendon = int(np.random.default_rng(seed).integers(robot.tendon_count))
     stand = VirtualServos(robot, plant, seed, bus=bool(kind.fault))
@@ -284,13 +264,7 @@ class _Run:
 
 
 def _refusal(stand: VirtualServos, *, clear: bool = False) -> str:
-    """Why a start is refused, "" where it is not.
-
-    Parameters
-    ----------
-    stand : off
-    clear : it is a reset of a robot that stopped
-    """
+    """Why a start is refused, "" where it is not."""
     try:
         if clear:
             stand.end(clear=True)
@@ -304,15 +278,7 @@ def _refusal(stand: VirtualServos, *, clear: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServoRun:
-    """A task: one run.
-
-    Attributes
-    ----------
-    robot : that takes displacements
-    kind : name of the fault's kind
-    injection_time : one of the kind's moments
-    seed : of the run
-    """
+    """A task: one run."""
 
     robot: Robot
     kind: str
@@ -333,15 +299,7 @@ def run_virtual(run: ServoRun) -> FaultRecord:
 def virtual_runs(
     robot: Robot, kinds: Sequence[ServoFault] = KINDS, count: int = len(INJECTION_TIMES), seed: int = 0
 ) -> list[ServoRun]:
-    """All runs; faults that the robot's servos cannot have are left out.
-
-    Parameters
-    ----------
-    robot : that takes displacements
-    kinds : of :data:`KINDS`
-    count : of the moments of each kind, the first ones
-    seed : of the campaign
-    """
+    """All runs; faults that the robot's servos cannot have are left out."""
     known = {"", *_faults_of(robot)}
     return [
         ServoRun(robot, kind.name, moment, seed + 1000 * KINDS.index(kind) + place)

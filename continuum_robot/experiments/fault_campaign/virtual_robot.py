@@ -71,14 +71,7 @@ QUICK_HOMING = HomingSettings(turns=1, settle_s=0.5)
 
 
 class Command(NamedTuple):
-    """What a controller sent: tensions (any shape, N), when the state it answers was published (s), its sequence.
-
-    Attributes
-    ----------
-    tension : of every tendon, any shape, N
-    born_s : when the state that it answers was published, s
-    sequence : of that state
-    """
+    """What a controller sent: tensions (any shape, N), when the state it answers was published (s), its sequence."""
 
     tension: Vector
     born_s: float
@@ -87,15 +80,7 @@ class Command(NamedTuple):
 
 @dataclass
 class Truth:
-    """The plant, every millisecond.
-
-    Attributes
-    ----------
-    time_s : virtual time, s
-    tension_n : true tensions, (N,)
-    motor_n : what each motor's true current pulls with, (N,), N; negative where it brakes
-    clarke_m, reference_m : true and desired Clarke coordinates, (2m,); the reference is NaN while nothing is desired
-    """
+    """The plant, every millisecond."""
 
     time_s: list[float] = field(default_factory=list)
     tension_n: list[Vector] = field(default_factory=list)
@@ -104,12 +89,7 @@ class Truth:
     reference_m: list[Vector] = field(default_factory=list)
 
     def since(self, begin_s: float) -> dict[str, Vector]:
-        """All as arrays, a row a millisecond, from ``begin_s`` on.
-
-        Returns
-        -------
-        by name of the attribute: shape (T,) or (T, entries)
-        """
+        """All as arrays, a row a millisecond, from ``begin_s`` on."""
         first = int(np.searchsorted(self.time_s, begin_s))
         names = ("time_s", "tension_n", "motor_n", "clarke_m", "reference_m")
         return {name: np.array(getattr(self, name)[first:]) for name in names}
@@ -120,27 +100,6 @@ class VirtualRobot(QuietWatcher):
 
     The controller is in the driver's cycle, as shipped; while :attr:`alter` changes its commands on their way, it is
     another program's, whose commands arrive a cycle later.
-
-    Parameters
-    ----------
-    robot : with actuators, limits and control
-    plant : of :func:`make_plant`; it is reset
-    seed : of noise and faults
-    start_rev : what the motor boards count at the start
-    sensors : read string encoders and force sensor too, and estimate the shape
-
-    Attributes
-    ----------
-    loop : the driver's
-    truth : what really happened
-    reported : what a user was reported, sentences in the order in which they came
-    found : who found something, ``who: name``, in the order in which they did, with the time
-    limited : cycles in which the limits changed a command
-    reference : desired Clarke coordinates; starts with :meth:`follow`
-
-    Raises
-    ------
-    ParameterError : a robot without limits or control
     """
 
     def __init__(self, robot: Robot, plant: Plant, seed: int, *, start_rev: float = 0.0, sensors: bool = False) -> None:
@@ -236,13 +195,7 @@ class VirtualRobot(QuietWatcher):
     # --- the motors' temperatures
 
     def heat(self, tendon: int, temperature_c: float) -> None:
-        """Have the model of a motor, of which the boards measure no temperature, at a temperature.
-
-        Parameters
-        ----------
-        tendon : index from 0
-        temperature_c : of winding and housing, degC
-        """
+        """Have the model of a motor, of which the boards measure no temperature, at a temperature."""
         heat = self.safety.heat
         winding_c, housing_c = list(heat.winding()), list(heat.housing())
         winding_c[tendon] = housing_c[tendon] = temperature_c
@@ -257,12 +210,7 @@ class VirtualRobot(QuietWatcher):
     # --- what happens in the loop
 
     def on_row(self, row: list[float]) -> None:
-        """Hear what a user of the robot would.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """Hear what a user of the robot would."""
         loop, now_s = self.loop, self.now_s
         self.limited += any(row[loop.row.limited]) and loop.safety.state == ACTIVE
         if not loop.powered and loop.safety.state == SAFE:
@@ -290,12 +238,7 @@ class VirtualRobot(QuietWatcher):
                 cycle.command(np.ravel(command.tension).tolist(), command.born_s, command.sequence)
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """Hear of faults.
-
-        Parameters
-        ----------
-        new_faults : that latched
-        """
+        """Hear of faults."""
         for name in new_faults:
             reason = f" ({self.safety.estop_reason})" if self.safety.estop_reason and name == "estop" else ""
             self.tell(f"tendon_safety: {name}", f"fault {name}{reason}: {FAULTS[name]}")
@@ -326,13 +269,7 @@ class VirtualRobot(QuietWatcher):
                     self.tell(f"rokubi_serial: {fault}", fault)
 
     def tell(self, who: str, sentence: str) -> None:
-        """Note who found something, and what a user learns of it.
-
-        Parameters
-        ----------
-        who : found it, ``who: name``
-        sentence : that a user sees
-        """
+        """Note who found something, and what a user learns of it."""
         if who not in self.found:
             self.found[who] = self.now_s
             self.reported.append(sentence)
@@ -383,12 +320,7 @@ class VirtualRobot(QuietWatcher):
         self.loop.cycle.control_now(on=self._alter is None)
 
     def set_settings(self, settings: ControlSettings) -> None:
-        """Give the controller other gains.
-
-        Parameters
-        ----------
-        settings : of the controller
-        """
+        """Give the controller other gains."""
         self.loop.call(lambda: self.control.set_settings(settings))
 
     def power_off(self) -> None:
@@ -399,16 +331,8 @@ class VirtualRobot(QuietWatcher):
         self.loop.cycle.control_now(on=False)
 
     def recover(self, repair: Callable[[], None], *, home: bool) -> str:
-        """What a user does: power off, mend it, reset the stack (close, clear, open), home where the zero is lost, up.
-
-        Parameters
-        ----------
-        repair : ends the cause
-        home : whether it needs a homing
-
-        Returns
-        -------
-        why it did not work, "" where it did and the robot moves again
+        """What a user does: power off, mend it, reset the stack (close, clear, open), home where the zero is
+        lost, up.
         """
         loop, actuators = self.loop, self.loop.actuators
         try:

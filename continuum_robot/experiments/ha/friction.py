@@ -28,23 +28,6 @@ def capstan_weights(linkage: Linkage, contact_m: ArrayLike, coefficient: float, 
 
     At every entry point the tendon turns by an angle a, and over it the tension changes by exp(-mu a) away from the
     actuator where the tendon is being pulled in, by exp(mu a) where it is paid out.
-
-    Parameters
-    ----------
-    linkage : the mechanism
-    contact_m : shape (n - 1,), m
-    coefficient : mu, dimensionless
-    direction : how the left and the right tendon move or tend to, shape (2,): 1 pulled in, -1 paid
-        out, 0 neither
-
-    Returns
-    -------
-    shape (2, n - 1)
-
-    Raises
-    ------
-    ParameterError : a coefficient or direction that cannot be used, contacts of another shape
-    OffSurfaceError : an arc length that is not on the surfaces
     """
     sign = np.asarray(direction, dtype=float)
     if not (np.isfinite(coefficient) and coefficient >= 0):
@@ -67,24 +50,7 @@ def equilibrium_with_friction(
     *,
     start_m: ArrayLike | None = None,
 ) -> Equilibrium:
-    """The equilibrium with sliding friction of both tendons at all entry points.
-
-    Parameters
-    ----------
-    statics : of the mechanism
-    tension_n : at the base, shape (2,), N
-    coefficient, direction : as in :func:`capstan_weights`
-    loads, start_m : as in :meth:`RollingStatics.solve_tension`
-
-    Returns
-    -------
-    the equilibrium; its iterations are those of all rounds
-
-    Raises
-    ------
-    ParameterError, OffSurfaceError, NoEquilibriumError : as :meth:`RollingStatics.solve_tension`
-    ConvergenceError : the tensions between the links did not settle
-    """
+    """The equilibrium with sliding friction of both tendons at all entry points."""
     found = statics.solve_tension(tension_n, loads, start_m=start_m)
     weights = np.ones((2, statics.linkage.joint_count))
     iterations, change = found.iterations, np.inf

@@ -43,12 +43,7 @@ def pull_to_the_right(force: float, link: int = 5) -> list[Load]:
 
 
 def in_figures_units(found: Equilibrium) -> dict[str, list[Any]]:
-    """An equilibrium with lengths in mm: link_pose_x_y_theta, s_contact, tendon_len_l_r, f_contact_xy.
-
-    Parameters
-    ----------
-    found : the equilibrium
-    """
+    """An equilibrium with lengths in mm: link_pose_x_y_theta, s_contact, tendon_len_l_r, f_contact_xy."""
     return {
         "link_pose_x_y_theta": (found.poses * [MM, MM, 1.0]).tolist(),
         "s_contact": (found.contact_m * MM).tolist(),
@@ -58,29 +53,14 @@ def in_figures_units(found: Equilibrium) -> dict[str, list[Any]]:
 
 
 def last_link_mm(found: Equilibrium) -> Array:
-    """Position of the last link, shape (2,), mm.
-
-    Parameters
-    ----------
-    found : the equilibrium
-    """
+    """Position of the last link, shape (2,), mm."""
     return np.asarray(found.poses[-1, :2] * MM)
 
 
 def draw_mechanism(
     axis: Any, statics: RollingStatics, found: Equilibrium, *, color: str, loads: Sequence[Load] = (), label: str = ""
 ) -> None:
-    """Draw the surfaces, tendons and loads of a pose into axes in mm.
-
-    Parameters
-    ----------
-    axis : of matplotlib
-    statics : of the mechanism
-    found : the pose
-    color : of the links
-    loads : drawn as arrows, a third of the first link's width for a unit of force
-    label : for the legend
-    """
+    """Draw the surfaces, tendons and loads of a pose into axes in mm."""
     linkage = statics.linkage
     tracks: list[list[Array]] = [[], []]
     for index, (link, (x, y, angle)) in enumerate(zip(linkage.links, found.poses, strict=True)):

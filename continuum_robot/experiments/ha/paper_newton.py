@@ -24,13 +24,7 @@ PUBLISHED_STEPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of (20) for the links 2 ... n, each of shape (n - 1, 3, 3), and h of (10), shape (n - 1, 3).
-
-    Attributes
-    ----------
-    a, b, c, d, e : A to E of (20), shape (n - 1, 3, 3)
-    h : of (10), shape (n - 1, 3), N.m and N
-    """
+    """The blocks of (20) for the links 2 ... n, each of shape (n - 1, 3, 3), and h of (10), shape (n - 1, 3)."""
 
     a: Array
     b: Array
@@ -41,16 +35,7 @@ class Blocks:
 
 
 def blocks(linkage: Linkage, contact_m: Array, force_n: Array, tension_n: ArrayLike, loads: LinkLoads) -> Blocks:
-    """Linearised equations at a state that need not be in equilibrium: ha (10), (17)-(20), (52), (53), (60).
-
-    Parameters
-    ----------
-    linkage : the mechanism
-    contact_m : shape (n - 1,), m
-    force_n : contact forces, shape (n - 1, 2), N
-    tension_n : shape (2,), N
-    loads : of :func:`continuum_robot.mechanisms.rolling_joint.loads.link_loads`
-    """
+    """Linearised equations at a state that need not be in equilibrium: ha (10), (17)-(20), (52), (53), (60)."""
     count = linkage.joint_count
     a, b, c, d, e = (np.zeros((count, 3, 3)) for _ in range(5))
     h, heading, tensions = np.zeros((count, 3)), 0.0, np.asarray(tension_n, dtype=float)
@@ -90,12 +75,7 @@ def blocks(linkage: Linkage, contact_m: Array, force_n: Array, tension_n: ArrayL
 
 
 def transfer_step(at: Blocks) -> Array:
-    """Newton step of (s, f) by ha (21)-(27): a 3 x 3 inverse a link and one 6 x 6; shape (n - 1, 3).
-
-    Parameters
-    ----------
-    at : the linearised equations
-    """
+    """Newton step of (s, f) by ha (21)-(27): a 3 x 3 inverse a link and one 6 x 6; shape (n - 1, 3)."""
     transfer, through = np.eye(6), np.zeros(6)
     links = []
     for k in range(len(at.h)):
@@ -117,20 +97,7 @@ def transfer_step(at: Blocks) -> Array:
 def published_solver(
     linkage: Linkage, tension_n: ArrayLike, loads: LinkLoads, steps: int = PUBLISHED_STEPS
 ) -> tuple[Array, Array, float]:
-    """Full Newton steps from the straight pose, as the paper's section IV-C.
-
-    Parameters
-    ----------
-    linkage : the mechanism
-    tension_n : shape (2,), N
-    loads : of :func:`continuum_robot.mechanisms.rolling_joint.loads.link_loads`
-    steps : number of steps
-
-    Returns
-    -------
-    contacts, shape (n - 1,), m; contact forces, shape (n - 1, 2), N; and the largest entry of (10) left, forces in N
-    and moments divided by the size of a link. Without convergence they may be anything, NaN included
-    """
+    """Full Newton steps from the straight pose, as the paper's section IV-C."""
     count = linkage.joint_count
     contact, force = np.zeros(count), np.tile([0.0, float(np.sum(tension_n))], (count, 1))
     low, high = linkage.limits_m.T

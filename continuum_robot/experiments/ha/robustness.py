@@ -30,15 +30,6 @@ def time_solutions(link_counts: Sequence[int], repeats: int) -> dict[int, tuple[
     """Time of a solution that starts at a pose near by: the ratio of the tensions jumps by 2 %.
 
     The mechanisms have the links of the five-link mechanism over and over.
-
-    Parameters
-    ----------
-    link_counts : numbers of links
-    repeats : solutions of each
-
-    Returns
-    -------
-    for each number of links the median and the least time, s
     """
     links, times = ha.make_statics().linkage.links, {}
     for count in link_counts:

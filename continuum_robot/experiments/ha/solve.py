@@ -33,22 +33,7 @@ _CASE_KEYS = ", ".join(_KEYS) + (
 def solve_case(
     statics: RollingStatics, case: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Equilibrium | None, list[Load]]:
-    """Solve one case.
-
-    Parameters
-    ----------
-    statics : of the mechanism
-    case : keys as of :func:`solve`; mm, and moments in force times mm
-
-    Returns
-    -------
-    the numbers, the pose, and the loads. Without an equilibrium the pose is None, ``converged`` is false, and
-    ``problem`` reports why
-
-    Raises
-    ------
-    ParameterError : a key or value that cannot be used
-    """
+    """Solve one case."""
     loads = _loads(case)
     result: dict[str, Any] = {}
     error_mm = 0.0

@@ -27,14 +27,7 @@ RIM_M = 0.08  # radius of the disks
 
 
 def force_sensor(arc_length_m: float, direction: tuple[float, float, float], offset_m: float) -> Contact:
-    """A sensor that the rim of a disk runs against.
-
-    Parameters
-    ----------
-    arc_length_m : of the disk, from the base
-    direction : in the base frame, from the backbone to the sensor, (3,), unit length
-    offset_m : distance of the sensor's surface from the base along ``direction``
-    """
+    """A sensor that the rim of a disk runs against."""
     x, y, z = direction
     return Contact(
         name="sensor",
@@ -50,20 +43,7 @@ def force_sensor(arc_length_m: float, direction: tuple[float, float, float], off
 
 
 class Bench:
-    """A simulated robot with capstans whose torques a position servo gives, at rest and straight at first.
-
-    Parameters
-    ----------
-    robot : with capstans
-    sensor : that it may touch; None: it moves freely
-    plant : name of what moves
-    acceleration_rad_per_s2 : with which the servo's reference changes its speed
-
-    Attributes
-    ----------
-    plant : the simulated robot
-    angle, speed : that the servo follows, (capstans,), rad and rad/s
-    """
+    """A simulated robot with capstans whose torques a position servo gives, at rest and straight at first."""
 
     def __init__(
         self, robot: Robot, sensor: Contact | None, acceleration_rad_per_s2: float, *, plant: str = ROD
@@ -112,19 +92,7 @@ class Bench:
     def turn(
         self, side: Array, speed_rad_per_s: float, end_rad: float, cycle_s: float, peak_n: float = math.inf
     ) -> Iterator[Array]:
-        """Turn the reference until an angle along ``side``, or until the sensor feels a force.
-
-        Parameters
-        ----------
-        side : which capstans turn which way, (capstans,)
-        speed_rad_per_s, end_rad : along ``side``
-        cycle_s : of the commands
-        peak_n : that force
-
-        Yields
-        ------
-        torque of the capstans at the start of each cycle, (capstans,), N.m
-        """
+        """Turn the reference until an angle along ``side``, or until the sensor feels a force."""
         while (float(side @ self.angle) / float(side @ side) - end_rad) * np.sign(speed_rad_per_s) < 0:
             ramp = np.clip((speed_rad_per_s * side - self.speed) / cycle_s, -self._acceleration, self._acceleration)
             yield self.torque(ramp)

@@ -88,13 +88,7 @@ def _record(rig: Rig, monitors: Monitors, case: Recording, *, present: bool) -> 
 
 @dataclass(frozen=True)
 class SweepSeries:
-    """All runs and their scores.
-
-    Attributes
-    ----------
-    length_m : of the robot, m
-    bending : largest curvature and its range (73) in the example, shape (k, 2) each, 1/m
-    """
+    """All runs and their scores."""
 
     runs: list[Recording]
     scores: dict[str, list[Score]]

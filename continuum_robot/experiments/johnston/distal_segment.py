@@ -21,21 +21,7 @@ Vector = NDArray[np.float64]
 
 
 def lumped_distal(robot: Robot) -> Robot:
-    """The proximal segment of a robot with two, with the straight distal one lumped into its end disk.
-
-    Parameters
-    ----------
-    robot : with two segments whose disks are described one by one, and a disk at the end of the first
-
-    Returns
-    -------
-    a robot with one segment; its end disk has the mass, centre of mass and inertia of itself, of all distal disks and
-    of the distal backbone. Strings that reach beyond the segment, and settings that hold for two, are left out
-
-    Raises
-    ------
-    ParameterError : another kind of robot
-    """
+    """The proximal segment of a robot with two, with the straight distal one lumped into its end disk."""
     if len(robot.segments) != 2 or not all(segment.disks.individual for segment in robot.segments):
         raise ParameterError("robot", robot.name, "a robot with two segments and individual disks")
     proximal, distal = robot.segments
@@ -83,20 +69,6 @@ def distal_reaction(robot: Robot, elbow_torque_nm: float, distal_torque_nm: Arra
     """Wrench on the end disk of the proximal segment from the elbow's and the distal segment's motors: johnston (75).
 
     Its generalised force kappa_dist of (74), (75) is the transpose of the body Jacobian at the segment's end times it.
-
-    Parameters
-    ----------
-    robot : the robot with both segments
-    elbow_torque_nm : torque of the elbow about x of the proximal segment's end, N.m
-    distal_torque_nm : torque of the distal segment's two capstans, (2,), N.m
-
-    Returns
-    -------
-    (6,) force (N), which is zero, and moment (N.m), in the frame of the proximal segment's end
-
-    Raises
-    ------
-    ParameterError : the robot has no two such segments, or a torque is not finite or above what the elbow can give
     """
     torque = np.asarray(distal_torque_nm, dtype=float)
     if len(robot.segments) != 2 or [drive.segment for drive in drives(robot)][-2:] != [1, 1]:

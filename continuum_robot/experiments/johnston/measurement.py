@@ -24,48 +24,20 @@ _PLACES = 31
 
 
 class CommandedCurrent:
-    """Torque of capstans as the commanded current gives it.
-
-    Parameters
-    ----------
-    count : number of capstans
-    constant_error : by which the factor of each is off, up or down at random, dimensionless
-    efficiency : of gearhead and motor, 1: no loss
-    rng : draws the signs
-    """
+    """Torque of capstans as the commanded current gives it."""
 
     def __init__(self, count: int, constant_error: float, efficiency: float, rng: np.random.Generator) -> None:
         self._factor = 1 + constant_error * rng.choice([-1.0, 1.0], count)
         self._loss = 1 - efficiency**2
 
     def read(self, torque: Array, speed: Array) -> Array:
-        """The estimate.
-
-        Parameters
-        ----------
-        torque : actual torque of the capstans, shape (count,), N.m
-        speed : of the capstans, shape (count,), rad/s
-
-        Returns
-        -------
-        shape (count,), N.m
-        """
+        """The estimate."""
         driven_by_load = (1 - np.tanh(np.sign(torque) * speed / _TURNING_RAD_PER_S)) / 2
         return np.asarray(self._factor * torque * (1 - self._loss * driven_by_load))
 
 
 def curvature_range(segment: Segment, c: Array) -> tuple[Array, Array]:
-    """Largest curvature along a segment, and its range, the measure of circularness: johnston (73).
-
-    Parameters
-    ----------
-    segment : with a basis for bending
-    c : (k, n) coefficients of the segment, 1/m
-
-    Returns
-    -------
-    largest size of the curvature about x and y, shape (k, 2), and beta_x, beta_y, shape (k, 2), 1/m
-    """
+    """Largest curvature along a segment, and its range, the measure of circularness: johnston (73)."""
     matrix = np.array([basis_matrix(segment.basis, ratio)[BENDING_ROWS, :] for ratio in np.linspace(0, 1, _PLACES)])
     u = np.einsum("pij,kj->kpi", matrix, np.atleast_2d(c))
     return np.abs(u).max(axis=1), u.max(axis=1) - u.min(axis=1)  # johnston (73)

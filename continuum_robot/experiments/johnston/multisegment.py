@@ -92,15 +92,7 @@ class MultisegmentSettings:
 
 @dataclass(frozen=True)
 class MultisegmentSeries:
-    """Forces in x and y at the fourth disk of each segment; keys (coupling, method, segment).
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    truth : force on the distal segment, shape (T, 2), N
-    curvature_per_m, beta_per_m : largest curvature and johnston (73) of each segment, shape (segments, T, 2), 1/m
-    forces : estimated force, shape (T, 2), N, by coupling, method, segment
-    """
+    """Forces in x and y at the fourth disk of each segment; keys (coupling, method, segment)."""
 
     time_s: Array
     truth: Array

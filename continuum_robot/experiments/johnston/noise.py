@@ -78,18 +78,7 @@ class NoiseSettings:
 
 @dataclass(frozen=True)
 class NoiseSeries:
-    """Estimated forces of the first draw, by level and method.
-
-    Attributes
-    ----------
-    time_s : shape (T,), s
-    force_n : true force in x and y, shape (T, 2), N
-    estimates : estimated force by level and method, shape (T, 2), N
-    rmse_n : root mean square error by level and method, shape (2,), N
-    windows : rate (Hz) and number of smoothed points of the sweep
-    parts_n : by method what of the errors does not change with the noise, and what noise of 0.001 adds, in x and y, one
-        row for each window, shape (windows, 2, 2), N
-    """
+    """Estimated forces of the first draw, by level and method."""
 
     time_s: Array
     force_n: Array
@@ -101,13 +90,7 @@ class NoiseSeries:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A motion without noise.
-
-    Attributes
-    ----------
-    time_s : (k,)
-    c, c_rate, c_acceleration : (k, n)
-    """
+    """A motion without noise."""
 
     time_s: Array
     c: Array
@@ -174,14 +157,7 @@ def noise(progress: Progress, settings: NoiseSettings) -> Any:
 
 
 def ramped(model: CapstanModel, settings: NoiseSettings, rate_hz: int) -> Motion:
-    """Motion from rest and straight under the growing force, in steps of half a millisecond at most.
-
-    Parameters
-    ----------
-    model : of the robot
-    settings : of the experiment
-    rate_hz : of the samples
-    """
+    """Motion from rest and straight under the growing force, in steps of half a millisecond at most."""
     robot, ramp_s = model.robot, settings.duration_s / 2
     friction, torque = CapstanFriction(robot), np.zeros(model.capstans)
     slot = PointWrench(s_m=robot.length_m, frame="body")

@@ -23,17 +23,7 @@ OBSERVERS = ("gmo", "jfd")
 
 
 class CapstanModel:
-    """The contact monitor's model of a robot of which the capstans' torques are known.
-
-    Parameters
-    ----------
-    robot : with capstans
-
-    Attributes
-    ----------
-    size, capstans : number n of coefficients, and of capstans
-    capstan_jacobian : J_qc, (capstans, n)
-    """
+    """The contact monitor's model of a robot of which the capstans' torques are known."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -59,15 +49,7 @@ class CapstanModel:
 
 
 class Observers:
-    """Momentum observer and joint-force deviation of one model.
-
-    Parameters
-    ----------
-    model : of the robot
-    gain_per_s : K_o, one for all coefficients or (n,), 1/s
-    reset_cycles : of the momentum observer
-    points : of the backward Gaussian on either result
-    """
+    """Momentum observer and joint-force deviation of one model."""
 
     def __init__(
         self,
@@ -82,15 +64,7 @@ class Observers:
         self._smooth, self._deviation = BackwardGaussian(points[0]), JointForceDeviation(points[1])
 
     def update(self, motion: tuple[Array, Array, Array], torque: Array, dt: float, other: ArrayLike = 0.0) -> Array:
-        """Generalised forces of contacts by ``OBSERVERS``, (n, 2), N.m^2.
-
-        Parameters
-        ----------
-        motion : measured c, its rate and acceleration, (n,) each
-        torque : of the capstans, (capstans,), N.m
-        dt : since the previous update, s
-        other : known generalised force besides, (n,), N.m^2
-        """
+        """Generalised forces of contacts by ``OBSERVERS``, (n, 2), N.m^2."""
         c, rate, second = motion
         state = self.model.at(c, rate, torque)
         terms, force = state.terms, state.force + other
@@ -99,30 +73,13 @@ class Observers:
 
 
 def point_force(residual: Array, jacobian: Array) -> Array:
-    """Force in x and y of the backbone's frame that fits a generalised force best: johnston (60), (61) with W = 1.
-
-    Parameters
-    ----------
-    residual : (n,), or (n, m) for several at once, N.m^2
-    jacobian : body Jacobian at the contact, (6, n)
-
-    Returns
-    -------
-    (2,) or (2, m), N
-    """
+    """Force in x and y of the backbone's frame that fits a generalised force best: johnston (60), (61) with W = 1."""
     rows = jacobian[:2]
     return np.asarray(np.linalg.solve(rows @ rows.T, rows @ residual))
 
 
 def perturbed(robot: Robot, fraction: float, rng: np.random.Generator) -> Robot:
-    """The robot with stiffnesses, masses and friction that are wrong by a fraction, each up or down by lot.
-
-    Parameters
-    ----------
-    robot : as the monitor believes it to be; backbone with its own stiffnesses, disks one by one, capstans
-    fraction : largest fraction by which each is wrong, e.g. 0.05
-    rng : draws the signs
-    """
+    """The robot with stiffnesses, masses and friction that are wrong by a fraction, each up or down by lot."""
 
     def off() -> float:
         return float(1 + fraction * rng.choice([-1.0, 1.0]))

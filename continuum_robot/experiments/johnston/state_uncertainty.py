@@ -55,15 +55,7 @@ class StateUncertaintySettings:
 
 @dataclass(frozen=True)
 class UncertaintySeries:
-    """Errors of every run: shape (wrenches, levels, 2) by method; force norm and direction as in figure 6.
-
-    Attributes
-    ----------
-    level : of each run, shape (levels,), as fractions
-    rmse_n : root mean square error of the force by method, shape (wrenches, levels, 2), N
-    norm_rmse_n : length of that error by method, shape (wrenches, levels), N
-    direction_rmse_rad : error of the force's direction by method, shape (wrenches, levels), rad
-    """
+    """Errors of every run: shape (wrenches, levels, 2) by method; force norm and direction as in figure 6."""
 
     level: Array
     rmse_n: dict[str, Array]

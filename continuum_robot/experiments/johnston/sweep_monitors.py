@@ -35,14 +35,7 @@ PLACE_EVERY = 5  # cycles
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor reports.
-
-    Attributes
-    ----------
-    c : smoothed coefficients, shape (n,), 1/m
-    found : residual by "gmo" and "jfd", shape (n,) each, N.m^2
-    estimate : of the contact monitor
-    """
+    """Smoothed coefficients (n,), the residuals of GMO and JFD (n,), and what the contact monitor reports."""
 
     c: Array
     found: dict[str, Array]
@@ -51,14 +44,7 @@ class Cycle:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What free motion taught.
-
-    Attributes
-    ----------
-    thresholds : of GMO and JFD, (n,) each, N.m^2
-    even : one covariance for both, (n, n), (N.m^2)^2
-    floor : of the contact monitor
-    """
+    """What free motion taught."""
 
     thresholds: dict[str, Array]
     even: Array
@@ -97,12 +83,7 @@ class Monitors:
         self.reset()
 
     def reset(self, known_arc_length_m: float = -1.0) -> None:
-        """Before a run, in which the force is desired at a place.
-
-        Parameters
-        ----------
-        known_arc_length_m : place of the contact from the base, m; negative: to be found
-        """
+        """Before a run, in which the force is desired at a place."""
         gain_per_s = GAIN_PER_S if self.model.size == GAIN_PER_S.size else 25.0
         self._difference = SmoothedDifference(RATE_POINTS)
         self._observers = Observers(self.model, gain_per_s, points=FILTER_POINTS)
@@ -112,12 +93,7 @@ class Monitors:
             locator.reset()
 
     def update(self, sample: Sample) -> Cycle:
-        """One cycle of all three.
-
-        Raises
-        ------
-        ContinuumRobotError : the contact monitor has no valid estimate
-        """
+        """One cycle of all three."""
         measured = self._shape @ sample.readings_m
         c, rate, _ = motion = self._difference.update(measured, self.dt)
         found = dict(zip(OBSERVERS, self._observers.update(motion, sample.torque, self.dt).T, strict=True))
@@ -137,16 +113,7 @@ class Monitors:
         self.monitor.use_floor(calibration.floor)
 
     def calibrate(self, samples: Sequence[Sample]) -> None:
-        """All thresholds from free motion; the contact monitor learns as in its node.
-
-        Parameters
-        ----------
-        samples : of the motion
-
-        Raises
-        ------
-        ContinuumRobotError : the contact monitor detected something
-        """
+        """All thresholds from free motion; the contact monitor learns as in its node."""
         rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
         settled = round(SETTLE_S / self.dt)
         learning: FloorLearning | None = None
@@ -172,16 +139,7 @@ class Monitors:
         return {**found, KALMAN: cycle.estimate.ratio}
 
     def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
-        """Force in x and y at the place of the run, by method.
-
-        Parameters
-        ----------
-        place_m : arc length from the base, m
-
-        Returns
-        -------
-        by method, shape (2,), N
-        """
+        """Force in x and y at the place of the run, by method."""
         jacobian = self.model.jacobian(cycle.c, place_m)
         simple = {method: point_force(r, jacobian) for method, r in cycle.found.items()}
         return {**simple, KALMAN: cycle.estimate.wrench.wrench[:2]}

@@ -61,15 +61,7 @@ class SweepSettings:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the robot's sensors and motors give in one cycle, and the truth.
-
-    Attributes
-    ----------
-    readings_m : extensions of the strings, shape (strings,), m
-    torque : of the capstans by their commanded current, shape (capstans,), N.m
-    c : true coefficients, shape (n,), 1/m
-    wrench : true (force, moment) at the contact in the backbone's frame, shape (6,), N and N.m
-    """
+    """What the robot's sensors and motors give in one cycle, and the truth."""
 
     readings_m: Array
     torque: Array
@@ -90,12 +82,7 @@ class Rig:
         self.current = CommandedCurrent(len(drives(robot)), settings.torque_error, settings.gear_efficiency, rng)
 
     def begin(self, number: int) -> None:
-        """Noise from here on depends on nothing that was done before.
-
-        Parameters
-        ----------
-        number : of what begins; contacts from 1
-        """
+        """Noise from here on depends on nothing that was done before."""
         seed = (self.settings.seed, number)
         self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
@@ -111,13 +98,7 @@ class Rig:
             yield Sample(readings, self.current.read(torque, speed), bench.plant.c, bench.wrench)
 
     def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
-        """Away from the sensor, towards it, and away again.
-
-        Parameters
-        ----------
-        case : direction, disk and speed
-        present : whether the sensor stands there
-        """
+        """Away from the sensor, towards it, and away again."""
         side = _side(case.direction)
         bench = self._bench(force_sensor(case.arc_length_m, DIRECTIONS[case.direction], RIM_M) if present else None)
         yield from self._turn(bench, side, -AWAY_DEG_PER_S, -self.settings.withdrawal_deg)
@@ -125,12 +106,7 @@ class Rig:
         yield from self._turn(bench, side, -case.speed_deg, 0.0)
 
     def free(self, directions: Sequence[str]) -> Iterator[Sample]:
-        """Free motion for the thresholds, in one plane after the other.
-
-        Parameters
-        ----------
-        directions : of the planes, by name
-        """
+        """Free motion for the thresholds, in one plane after the other."""
         bench = self._bench(None)
         for side in map(_side, directions):
             for speed in CALIBRATION_DEG_PER_S:

@@ -31,18 +31,7 @@ CONFIRM = 3  # cycles above a threshold
 
 @dataclass
 class Recording:
-    """One run, a row a cycle.
-
-    Attributes
-    ----------
-    direction, disk, speed_deg, arc_length_m : of the contact
-    truth : force in x and y of the backbone's frame at the contact, (k, 2), N
-    forces : of each method at the true place, (k, 2), N
-    statistic : of each method, as a fraction of its threshold, (k,)
-    places : arc length by each method, (k,), m; NaN between the cycles in which it is looked for
-    detected : what the contact monitor reports, (k,); empty: its statistic decides as for the others
-    c : true coefficients, (k, n), 1/m
-    """
+    """One run, a row a cycle."""
 
     direction: str
     disk: int
@@ -79,12 +68,7 @@ class Recording:
 
 
 def cases(count: int) -> list[Recording]:
-    """The contacts of table 7, or some of them.
-
-    Parameters
-    ----------
-    count : how many, evenly out of all
-    """
+    """The contacts of table 7, or some of them."""
     every = [
         Recording(direction, disk + 1, float(speeds[disk]), PLACES_M[disk])
         for direction, speeds in CASES.items()
@@ -95,17 +79,7 @@ def cases(count: int) -> list[Recording]:
 
 @dataclass(frozen=True)
 class Score:
-    """What a method made of one contact.
-
-    Attributes
-    ----------
-    delay_ms : from the first touch to the report; NaN where it is missed
-    error_n : of the reported force (zero where no contact is reported), root mean square of the run in x and y, (2,)
-    ungated_error_n : of the estimated force, whether a contact is reported or not, root mean square in x and y, (2,), N
-    contact_error_n : that of the reported force's error's size, over the time of contact
-    place_m : median arc length while contact is reported; NaN where it is missed
-    early : reports that began without contact
-    """
+    """What a method made of one contact."""
 
     delay_ms: float
     error_n: Array

@@ -44,13 +44,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class Waypoints:
-    """Steps through Clarke coordinates, shape (k, 2m), m, each held for ``dwell_s``.
-
-    Attributes
-    ----------
-    positions_m : shape (k, 2m), m
-    dwell_s : s
-    """
+    """Steps through Clarke coordinates, shape (k, 2m), m, each held for ``dwell_s``."""
 
     positions_m: Array
     dwell_s: float

@@ -62,17 +62,7 @@ class PidPdSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is different from the robot's file.
-
-    Attributes
-    ----------
-    cogging, dry_friction : of the motors, over the file's
-    integral : i of the PID, over the file's
-    pd_stiffness : p of the PD, over the PID's; its d grows by the square root, which keeps the damping ratio
-    reference_hold_s : period at which the reference is sampled, s; 0: every cycle
-    current_step_a : step of the commanded current, A; 0: none
-    delay_cycles : further delay of the commands
-    """
+    """What is different from the robot's file."""
 
     cogging: float = 1.0
     dry_friction: float = 1.0
@@ -96,12 +86,7 @@ SWEPT: dict[str, tuple[float, ...]] = {
 
 @dataclass(frozen=True)
 class Pair:
-    """The same motion under both controllers.
-
-    Attributes
-    ----------
-    pid, pd : the run of each
-    """
+    """The same motion under both controllers."""
 
     pid: Series
     pd: Series
@@ -162,12 +147,7 @@ def pid_pd(progress: Progress, settings: PidPdSettings) -> Any:
 
 
 def ripple_m(run: Series) -> Array:
-    """Root mean square of the fast part of the error, that less its mean over a tenth of a second, shape (2m,), m.
-
-    Parameters
-    ----------
-    run : what was recorded
-    """
+    """Root mean square of the fast part of the error, that less its mean over a tenth of a second, shape (2m,), m."""
     error = run.clarke_m - run.reference_m
     window = min(round(0.1 / PERIOD_S), len(error))
     slow = np.stack([np.convolve(column, np.ones(window) / window, mode="valid") for column in error.T], axis=1)

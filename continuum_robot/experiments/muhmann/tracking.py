@@ -50,12 +50,7 @@ class TrackingSettings:
 
 @dataclass(frozen=True)
 class Pair:
-    """The same motion with both methods.
-
-    Attributes
-    ----------
-    shift, clip : the run of each
-    """
+    """The same motion with both methods."""
 
     shift: Series
     clip: Series

@@ -55,16 +55,7 @@ class HelicalStepSettings:
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Shapes and energy of a motion.
-
-    Attributes
-    ----------
-    time_s : (k,)
-    position_m : (k, N, 3) of the backbone
-    kinetic_j : (k,)
-    energy_j : (k,) with the elastic one, less what the tendon has given
-    shortest_step_s : s
-    """
+    """Shapes and energy of a motion."""
 
     time_s: Vector
     position_m: Vector
@@ -79,13 +70,7 @@ class Snapshots:
 
 
 def backbone(inertia: str, order: int) -> RodDescription:
-    """The rod.
-
-    Parameters
-    ----------
-    inertia : "backbone": of the steel rod; "prototype": with the disks' mass, as if it were in the rod's cross-section
-    order : of bending and torsion; half of it of shear and extension
-    """
+    """The rod."""
     whole, steel = prototype(_HELICAL_TENDON, 0, weighs=False), prototype_robot().segments[0].backbone
     (own,) = whole.segments
     fraction = 1.0

@@ -28,14 +28,7 @@ _POLYNOMIAL = ((1.50, 0.0), (2.46, 0.0), (3.66, 0.0), (4.91, 0.0), (4.91, 0.0196
 
 @dataclass(frozen=True)
 class Case:
-    """One experiment: which tendon is tensioned, and what hangs from the tip.
-
-    Attributes
-    ----------
-    tendon : number from 1; 0: none
-    tension_n : of that tendon, N
-    tip_load_n : weight on the tip, N
-    """
+    """One experiment: which tendon is tensioned, and what hangs from the tip."""
 
     tendon: int
     tension_n: float
@@ -74,19 +67,7 @@ def prototype_robot() -> Robot:
 
 
 def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weighs: bool = True) -> RodDescription:
-    """The backbone with one of its tendons.
-
-    Parameters
-    ----------
-    tendon : 1 to 6, Table I
-    order : of bending, torsion, shear and extension, for the energy engine
-    modulus_pa : Young's modulus, Pa; None for that of the robot
-    weighs : whether gravity acts
-
-    Returns
-    -------
-    the rod
-    """
+    """The backbone with one of its tendons."""
     robot = prototype_robot()
     rod = RodDescription.of_robot(robot, Parts(rotational_energy=True, tendon_inertia=False))
     (segment,), fraction = rod.segments, 1.0
@@ -104,10 +85,5 @@ def prototype(tendon: int, order: int, modulus_pa: float | None = None, *, weigh
 
 
 def tip_force(force_n: tuple[float, float, float]) -> tuple[Load, ...]:
-    """A dead force on the tip as loads; none for zero.
-
-    Parameters
-    ----------
-    force_n : in the base frame, N
-    """
+    """A dead force on the tip as loads; none for zero."""
     return (PointWrench(s_m=prototype_robot().length_m, force_n=force_n),) if any(force_n) else ()

@@ -40,13 +40,7 @@ class BasisSettings(StaticsSettings):
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """Behind the numbers, for the shapes that all found: (families, orders, shapes), m.
-
-    Attributes
-    ----------
-    error_m : distance of the tip from SoRoSim's
-    gap_m : from that of many polynomials
-    """
+    """Behind the numbers, for the shapes that all found: (families, orders, shapes), m."""
 
     orders: tuple[int, ...]
     error_m: Vector

@@ -47,16 +47,7 @@ class ReleaseSettings(StaticsSettings):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A recording, in our axes.
-
-    Attributes
-    ----------
-    damping_s : the first number
-    gravity_m_per_s2 : (3,)
-    mid_wrench, tip_wrench : (6,) force (N), moment (N.m), base frame, until the release
-    time_s : (k,)
-    mid_m, tip_m : (k, 3) positions
-    """
+    """A recording, in our axes."""
 
     damping_s: float
     gravity_m_per_s2: Vector
@@ -68,12 +59,7 @@ class Release:
 
 
 def read_release(path: Path | str) -> Release:
-    """Read a recording of a release.
-
-    Raises
-    ------
-    RecordingError : unreadable or of another form
-    """
+    """Read a recording of a release."""
     file = Path(path).expanduser()
     remedy = "Give a text file of a release as in opencr-mujoco: damping and gravity, wrenches, then time and poses."
     try:

@@ -58,15 +58,7 @@ class StaticsSettings:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """A file of shapes, in our axes.
-
-    Attributes
-    ----------
-    stations : (k,) fraction of the rod's length
-    position_m : (shapes, k, 3)
-    gravity_m_per_s2 : (shapes, 3)
-    mid_wrench, tip_wrench : (shapes, 6) force (N), moment (N.m), base frame
-    """
+    """A file of shapes, in our axes."""
 
     stations: Vector
     position_m: Vector
@@ -76,12 +68,7 @@ class Shapes:
 
 
 def read_shapes(path: Path | str) -> Shapes:
-    """Read a file of static shapes.
-
-    Raises
-    ------
-    RecordingError : unreadable or of another form
-    """
+    """Read a file of static shapes."""
     file = Path(path).expanduser()
     remedy = "Give a CSV file of static shapes as in opencr-mujoco: two header rows, then six rows a shape."
     try:
@@ -116,14 +103,7 @@ def read_shapes(path: Path | str) -> Shapes:
 
 
 def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") -> RodDescription:
-    """The rod, weightless, in two halves with strains of an order: the load in the middle makes them jump there.
-
-    Parameters
-    ----------
-    settings : lengths, section and material
-    order : of all strains on each half
-    kind : family of their functions
-    """
+    """The rod, weightless, in two halves with strains of an order: the load in the middle makes them jump there."""
     area = math.pi * settings.radius**2
     second_moment = math.pi / 4 * settings.radius**4
     shear_modulus = settings.youngs_modulus / (2 * (1 + settings.poisson_ratio))
@@ -141,12 +121,7 @@ def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") ->
 
 
 def wrenches(settings: StaticsSettings, mid: Vector, tip: Vector) -> tuple[Load, ...]:
-    """The loads of a shape: wrenches (force, moment) in the base frame at half the length and at the tip.
-
-    Parameters
-    ----------
-    mid, tip : shape (6,), N and N.m
-    """
+    """The loads of a shape: wrenches (force, moment) in the base frame at half the length and at the tip."""
     return tuple(
         PointWrench(s_m=s, force_n=tuple(wrench[:3].tolist()), moment_nm=tuple(wrench[3:].tolist()))
         for s, wrench in ((settings.length / 2, mid), (settings.length, tip))

@@ -16,21 +16,7 @@ _THRESHOLD = 1e-3  # beta: relative change of the objective at which it stops
 def fit_as_printed(
     segment: ModulatedSegment, data: ModulationData, settings: FitSettings | None = None, *, step: float = 0.1
 ) -> ModulationFit:
-    """The minimum of wang (78) by Algorithm 1.
-
-    Parameters
-    ----------
-    segment : what bends
-    data : tracked poses
-    settings : which parameters, weights
-    step : eta in (0, 1], fraction of the Gauss-Newton step
-
-    Raises
-    ------
-    IdentifiabilityError : data that do not identify a parameter
-    ConvergenceError : the objective goes on changing
-    ParameterError : data that do not fit together, or a step that is none
-    """
+    """The minimum of wang (78) by Algorithm 1."""
     if not 0 < step <= 1:
         raise ParameterError("step", step, "a number in (0, 1]")
     seen = data.seen()

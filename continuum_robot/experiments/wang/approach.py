@@ -31,18 +31,7 @@ _SHADES = {MACRO: "#0072B2", TRIM: "#E69F00", MICRO: "#009E73"}
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One approach.
-
-    Attributes
-    ----------
-    time_s : of the frames, shape (T,), s
-    error_um : distance of the tip from the target, shape (T,), um
-    insertion_mm : of the modulation wires, shape (T,), mm
-    phases : what the controller does, a word a frame
-    tip_m : position of the tip, shape (T, 3), m, base frame
-    target_m : shape (3,), m, base frame
-    along : unit vector of the micro motion, shape (3,), base frame
-    """
+    """One approach."""
 
     time_s: Array
     error_um: Array

@@ -165,14 +165,7 @@ def calibration(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading:
-    """How the text is read.
-
-    Attributes
-    ----------
-    depth_m : of the whole insertion, m
-    marker_m : from the end disk to the marker along its axis, m
-    turn : "distance": where the tip is farthest from its start; "height": where its z is
-    """
+    """How the text is read."""
 
     depth_m: float
     marker_m: float = 0.0

@@ -31,19 +31,7 @@ _SHORTEST_FRACTION = 1e-9  # of the length: no piece of rod is shorter
 
 
 class ModulatedRod:
-    """Tips of a bent segment by the rod engine.
-
-    Parameters
-    ----------
-    segment : its ``modulation_stiffness_nm2`` is that of each modulation backbone, one in each secondary backbone
-    theta_rad : nominal bending angle, less than pi / 2, rad
-    delta_rad : angle from the bending plane to the first backbone, rad
-    offsets : False: the wires bend as the central backbone does, as wang's do
-
-    Raises
-    ------
-    ParameterError : a segment that is not bent
-    """
+    """Tips of a bent segment by the rod engine."""
 
     def __init__(
         self, segment: ModulatedSegment, theta_rad: float, delta_rad: float = 0.0, *, offsets: bool = True
@@ -74,16 +62,7 @@ class ModulatedRod:
         self.tension_n = tension - tension.min()
 
     def tip(self, depths_m: ArrayLike) -> Array:
-        """Tip with the backbones' forces as they were without insertion, wang (7), (3,), m.
-
-        Parameters
-        ----------
-        depths_m : of the modulation backbone in each secondary backbone, (n,), m
-
-        Raises
-        ------
-        ParameterError : a depth outside [0, L], or another number of them
-        """
+        """Tip with the backbones' forces as they were without insertion, wang (7), (3,), m."""
         rod = self._rod(self._checked(depths_m))
         return self._end(rod, rod.equilibrium(self.tension_n, self._start(rod)).c)
 
@@ -91,14 +70,6 @@ class ModulatedRod:
         """Tip with the backbones locked at their nominal lengths, which do not stretch, (3,), m.
 
         Two of them hold the angle of the end disk in both directions; the others are then held too.
-
-        Parameters
-        ----------
-        depths_m : of the modulation backbone in each secondary backbone, (n,), m
-
-        Raises
-        ------
-        ParameterError : a depth outside [0, L], or another number of them
         """
         rod = self._rod(self._checked(depths_m))
         # The engine counts displacements from the rod at rest, which the wires' rest strain bends a little.

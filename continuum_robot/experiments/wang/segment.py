@@ -28,10 +28,5 @@ def load_segment() -> tuple[ModulatedSegment, LinearMomentError, float]:
 
 
 def in_plane(points: Array) -> Array:
-    """Points with delta = 0 in the plane of bending: sideways (towards the bend) and along z, (..., 2).
-
-    Parameters
-    ----------
-    points : (..., 3), m
-    """
+    """Points with delta = 0 in the plane of bending: sideways (towards the bend) and along z, (..., 2)."""
     return np.asarray(points[..., [0, 2]])

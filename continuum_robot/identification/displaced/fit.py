@@ -63,31 +63,7 @@ def identify_displaced(
     deviations: Mapping[str, float] | None = None,
     runner: Tasks = IN_TURN,
 ) -> DisplacedFit:
-    """Fit a robot to a recording.
-
-    Parameters
-    ----------
-    robot : lengths, pitch radii, disks and tendon counts; with a ``recording`` section its map, angles and marker are
-        the start, else they are sought in the parts of the recording where one tendon alone is pulled
-    recording : readings of the servos and the marker, in the order of time
-    progress : called with a line of text now and then
-    steps : which to take, in the order of :data:`STEPS` and from its first on
-    blocks : into how many the recording is cut, 2 or more; or the number of the block of every sample, (T,), from 0
-    deviations : before the data, of kinds of parameters (:mod:`~continuum_robot.identification.displaced.model`) of
-        which more is known than of others' robots; with one of ``gravity_turn_rad`` the robot stands as its file states
-    runner : does the fits without a block
-
-    Returns
-    -------
-    the fitted robot, what each step was worth on blocks left out, and what the data did not identify
-
-    Raises
-    ------
-    ParameterError : no such steps or blocks
-    RecordingError : too few samples, times that go back, a servo that never moves, no pulls to find the map from
-    RobotFileError : a robot without segments
-    ConvergenceError : no fit found
-    """
+    """Fit a robot to a recording."""
     say = progress or (lambda _: None)
     if not steps or tuple(steps) != tuple(name for name in STEPS if name in steps) or steps[0] != STEPS[0]:
         raise ParameterError("steps", steps, f"some of {', '.join(STEPS)}, in this order, the first among them")
@@ -145,15 +121,6 @@ def blocks_of(labels: tuple[str, ...], count: int = 5) -> Blocks:
     """Number of the contiguous block of every sample: about equal ones, cut where the label changes if it ever does.
 
     Neighbouring samples are alike and a new recording does something else, so a model is judged on whole blocks.
-
-    Parameters
-    ----------
-    labels : what the robot was doing; a trailing ``_hold`` is no change
-    count : of blocks
-
-    Returns
-    -------
-    (T,), from 0, not decreasing
     """
     plain = [label.removesuffix("_hold") for label in labels]
     changes = [i for i in range(1, len(plain)) if plain[i] != plain[i - 1]]
@@ -167,13 +134,7 @@ def blocks_of(labels: tuple[str, ...], count: int = 5) -> Blocks:
 
 
 def slid_by(displacement_m: Array, travel_m: float) -> Array:
-    """Direction into which each motor slid last: 1 where it pulled in, -1; NaN where its friction is not all there.
-
-    Parameters
-    ----------
-    displacement_m : in the order of time, (T, N), m
-    travel_m : over which friction grows to 63 % from rest, m
-    """
+    """Direction into which each motor slid last: 1 where it pulled in, -1; NaN where its friction is not all there."""
     slid, way_m = np.full_like(displacement_m, np.nan), np.zeros(displacement_m.shape[1])
     for t, step_m in enumerate(np.diff(displacement_m, axis=0), 1):
         way_m = np.where(way_m * step_m < 0, 0.0, way_m) + step_m
@@ -184,17 +145,7 @@ def slid_by(displacement_m: Array, travel_m: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """In the order of time, all of which the robot goes through.
-
-    Attributes
-    ----------
-    displacement_m : pulls, (T, N), m
-    marker_m : (T, 3), m
-    counted : of which marker and loads count, (T,)
-    slid : direction into which each motor slid last, 1 where it pulled in, -1; NaN where that is not known, (T, N)
-    load_n : (T, N), N; NaN where none is measured
-    ordinary_m : error of the marker that counts as ordinary, m
-    """
+    """In the order of time, all of which the robot goes through."""
 
     displacement_m: Array
     marker_m: Array
@@ -213,15 +164,7 @@ class _Samples:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A step that was taken.
-
-    Attributes
-    ----------
-    worth : what it gained
-    model, found : all that was fitted, this step's and those kept before
-    left_out : x of the fits without each block, (B, p)
-    error_m : error of the marker at every sample when its block was left out, (T, 3), m; NaN without marker
-    """
+    """A step that was taken."""
 
     worth: FitStep
     model: DisplacedModel

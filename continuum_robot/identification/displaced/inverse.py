@@ -52,12 +52,7 @@ class MissingPull:
 
 
 def together(parts: Sequence[MissingPull]) -> MissingPull:
-    """Those of samples that each were asked for once, T samples each.
-
-    Parameters
-    ----------
-    parts : one at least
-    """
+    """Those of samples that each were asked for once, T samples each."""
     pull_m, left_m = parts[0].pull_m.copy(), parts[0].left_m.copy()
     for part in parts[1:]:
         asked = np.isfinite(part.pull_m).all(axis=1)
@@ -66,21 +61,7 @@ def together(parts: Sequence[MissingPull]) -> MissingPull:
 
 
 def missing_pull(robot: Robot, displacement_m: Array, marker_m: Array, counted: NDArray[np.bool_]) -> MissingPull:
-    """What the tendons should have been pulled by for the marker to be where it was seen.
-
-    Parameters
-    ----------
-    robot : with ``recording`` and ``displaced_tendons``
-    displacement_m : of the tendons, pulled in positive, in the order of time, shape (T, N), m
-    marker_m : measured in the tracker's frame, shape (T, 3), m
-    counted : samples that are asked for, all with a marker, shape (T,); the mean offset is that of these
-
-    Raises
-    ------
-    RobotFileError : a robot that was not fitted
-    ParameterError : no sample
-    ConvergenceError : no equilibrium found
-    """
+    """What the tendons should have been pulled by for the marker to be where it was seen."""
     place, tendons = robot.recording, robot.displaced_tendons
     if place is None or tendons is None:
         raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")

@@ -199,19 +199,7 @@ class DisplacedModel:
         return slope
 
     def shown(self, x: Array, displacement_m: Array, slid: Array) -> tuple[Array, Array, Array, Array]:
-        """What is measured, and its derivatives by x.
-
-        Parameters
-        ----------
-        x : parameters, (p,)
-        displacement_m : of the tendons, pulled in positive, in the order of time, (T, N), m
-        slid : direction into which each motor slid last, 1 where it pulled in, -1, (T, N)
-
-        Returns
-        -------
-        marker in the tracker's frame, (T, 3), m; its slope, (T, 3, p); loads, (T, N), N, as they are measured where
-        they are; their slope, (T, N, p)
-        """
+        """What is measured, and its derivatives by x."""
         robot, at = self.robot(x), self.parameters.at
         place, model = robot.recording, DisplacedStatics(robot)
         assert place is not None
@@ -244,22 +232,7 @@ class DisplacedModel:
 
 
 def predicted_marker(robot: Robot, recording: TendonRecording, *, friction: bool = True) -> Array:
-    """Marker that a fitted robot predicts for a recording, in the tracker's frame.
-
-    Parameters
-    ----------
-    robot : with ``recording`` and ``displaced_tendons``
-    recording : T samples in the order of time
-    friction : False: statics alone
-
-    Returns
-    -------
-    (T, 3), m
-
-    Raises
-    ------
-    RobotFileError, RecordingError : robot and recording do not fit together
-    """
+    """Marker that a fitted robot predicts for a recording, in the tracker's frame."""
     displacement = tendon_displacements(robot, recording)
     if robot.displaced_tendons is None:
         raise RobotFileError(robot.file_name or None, "displaced_tendons", None, "a robot file written by `identify`")

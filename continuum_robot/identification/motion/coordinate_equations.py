@@ -102,14 +102,7 @@ class CoordinateEquations(ForceEquations):
         return np.stack([one[self._kept] for one in (values, first, self.motors.slope(first))])
 
     def left(self, x: Vector, near: _Near | None = None) -> Vector:
-        """What is left of the forces, on the coordinates, then across them, (T, N), N.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        near : forces of the rod that are moved along by its stiffness, damping and mass at the straight pose, as what
-            the tendons' stretch changes is small; None: those at ``x``
-        """
+        """What is left of the forces, on the coordinates, then across them, (T, N), N."""
         motors, at, values = self.motors, self.parameters.at, self.parameters.values(x)
         stiffness, damping = float(values[at["stiffness"]][0]), float(values[at["damping"]][0])
         tension = motors.force_n - motors.resisting(x)
@@ -135,12 +128,7 @@ class CoordinateEquations(ForceEquations):
         return np.concatenate([on, (tension - stretch)[self._kept] @ self._across], axis=1)
 
     def linearised(self, x: Vector) -> tuple[Vector, Vector]:
-        """As of :class:`~.equations.ForceEquations`.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        """
+        """As of :class:`~.equations.ForceEquations`."""
         rows = self.left(x)
         near = self._latest
         _, slopes = by_differences(lambda other: self.left(other, near).ravel(), self.motors.steps)(x)

@@ -49,24 +49,10 @@ class ForceEquations(ABC):
 
     @abstractmethod
     def left(self, x: Vector) -> Vector:
-        """What is left of the forces, (T, N), N.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        """
+        """What is left of the forces, (T, N), N."""
 
     def linearised(self, x: Vector) -> tuple[Vector, Vector]:
-        """The same, and its slopes, (T, N, P).
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-
-        Raises
-        ------
-        ConvergenceError : what cannot be simulated with these
-        """
+        """The same, and its slopes, (T, N, P)."""
         shape = self.forces.shape
         rows, slopes = by_differences(lambda at: self.left(at).ravel(), self.motors.steps)(x)
         return rows.reshape(shape), slopes.reshape(*shape, -1)

@@ -97,20 +97,7 @@ def fit_motion(
     settings: MotionFitSettings | None = None,
     progress: Progress | None = None,
 ) -> MotionFit:
-    """Find the parameters of a robot from how it moved.
-
-    Parameters
-    ----------
-    robot : as its file describes it: a rod or a mechanism, with a motor on each tendon
-    samples : of chirps, see :class:`~continuum_robot.identification.procedures.chirps.Chirps`
-    settings : how they are used
-    progress : receives a line for each step
-
-    Raises
-    ------
-    ParameterError : another robot, or samples that are too few or uneven
-    ConvergenceError : no fit was found
-    """
+    """Find the parameters of a robot from how it moved."""
     settings = settings or MotionFitSettings()
     even = samples.even()
     if is_mechanism(robot):
@@ -133,19 +120,7 @@ def fit_motion(
 def fit_forces(
     robot: Robot, stages: Sequence[ForceEquations], settings: MotionFitSettings, progress: Progress | None = None
 ) -> MotionFit:
-    """Find the parameters for which equations leave the least of the forces.
-
-    Parameters
-    ----------
-    robot : as its file describes it
-    stages : equations of its samples; each begins where those before ended, and the last ones count
-    settings : how they are used
-    progress : receives a line for each step
-
-    Raises
-    ------
-    ConvergenceError : no fit was found
-    """
+    """Find the parameters for which equations leave the least of the forces."""
     say = progress or (lambda _: None)
     x = stages[0].parameters.expected
     past = of_the_past(stages[0].parameters)

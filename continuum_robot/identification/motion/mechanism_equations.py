@@ -51,25 +51,10 @@ class MechanismEquations(ForceEquations):
 
     @abstractmethod
     def asked(self, x: Vector, tension_n: Vector) -> Vector:
-        """Force on the coordinates that the mechanism asks for under its motion, shape (T, M), N.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        tension_n : of the tendons, shape (T, N), N
-
-        Raises
-        ------
-        ConvergenceError : a mechanism that does not reach a coordinate
-        """
+        """Force on the coordinates that the mechanism asks for under its motion, shape (T, M), N."""
 
     def left(self, x: Vector) -> Vector:
-        """As of :class:`~.equations.ForceEquations`, (T, M).
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        """
+        """As of :class:`~.equations.ForceEquations`, (T, M)."""
         resisting = self.motors.resisting(x, late=False)
         asked = resisting @ self._onto + self.asked(x, self.motors.force_n - resisting)
         # Late by a lag is what the model asks for: of the measured forces' slope the noise would count as well.
@@ -144,19 +129,7 @@ class DrivenJoints:
         self._latest: tuple[Vector, Vector] | None = None
 
     def difference(self, coordinate_m: Vector, total_n: Vector, damping_nms: float, period_s: float) -> Vector:
-        """Left less right tension, from rest, shape (T,), N.
-
-        Parameters
-        ----------
-        coordinate_m : half the difference of the displacements at even times, shape (T,), m
-        total_n : sum of both tensions, shape (T,), N
-        damping_nms : of each joint, N.m.s
-        period_s : between the times, s
-
-        Raises
-        ------
-        ConvergenceError : a coordinate that the joints do not reach
-        """
+        """Left less right tension, from rest, shape (T,), N."""
         turning, known = self._turning, self._curve.coordinate_m
         low, high = turning.limits_rad.T
         slow = np.array([turning.angles(contact) for contact in self._curve.contact_m])

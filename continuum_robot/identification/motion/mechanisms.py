@@ -21,27 +21,12 @@ _NEAR_M = 1e-4
 
 
 def is_mechanism(robot: Robot) -> bool:
-    """Whether the robot is a mechanism instead of a rod.
-
-    Parameters
-    ----------
-    robot : any robot
-    """
+    """Whether the robot is a mechanism instead of a rod."""
     return robot.traits.kind != ROD
 
 
 def check_driven_rod(robot: Robot) -> None:
-    """Refuse a robot that is not a rod with a motor on each tendon.
-
-    Parameters
-    ----------
-    robot : the robot
-
-    Raises
-    ------
-    ParameterError : a mechanism, hysteresis of a rod that does more than bend or whose tendons are not parallel, or a
-        robot with capstans, and what fits that one
-    """
+    """Refuse a robot that is not a rod with a motor on each tendon."""
     if is_mechanism(robot):
         raise ParameterError("robot", robot.name, "a rod")
     if drives(robot):
@@ -54,12 +39,7 @@ def check_driven_rod(robot: Robot) -> None:
 
 
 def bends_alone(robot: Robot) -> bool:
-    """Whether the rod bends under parallel tendons and does nothing else, so that coordinates say how it is bent.
-
-    Parameters
-    ----------
-    robot : a rod
-    """
+    """Whether the rod bends under parallel tendons and does nothing else, so that coordinates say how it is bent."""
     return not robot.traits.without_clarke and all(segment.basis.bending_alone for segment in robot.segments)
 
 
@@ -67,11 +47,6 @@ def stiffness_at_rest(robot: Robot, tension_n: float) -> Vector:
     """Force on the coordinates for a unit of each about the straight pose, shape (M, M), N/m.
 
     Of rolling joints without loads the tensions alone make it, ha (10); of equilibrium modulation m_1 of wang (1).
-
-    Parameters
-    ----------
-    robot : a mechanism
-    tension_n : of all tendons together, N
     """
     if robot.traits.kind == ROLLING:
         curve = UnloadedCurve(statics_of(robot))

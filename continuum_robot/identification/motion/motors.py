@@ -71,13 +71,7 @@ class Motors:
                 self.steps[place] = _PAST_STEP
 
     def resisting(self, x: Vector, *, late: bool = True, constant: bool = True) -> Vector:
-        """What is added to the tensions, shape (T, N), N.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        late, constant : whether the lag's and the constants' part is in it
-        """
+        """What is added to the tensions, shape (T, N), N."""
         at, values, turns = self._parameters.at, self._parameters.values(x), self._turns
         viscous = values[at["viscous"]] if "viscous" in at else self._actuators.viscous_friction_nms
         dry = self._dry(float(x[at["travel"]][0]) if "travel" in at else 1.0)
@@ -86,35 +80,18 @@ class Motors:
         return np.asarray(added + constant * x[at["constant"]] + late * x[at["lag"]] * self._late)
 
     def kept(self, period_s: float) -> slice:
-        """The samples that count: none at the ends, where filters begin, and not all of the others.
-
-        Parameters
-        ----------
-        period_s : between samples of which these are
-        """
+        """The samples that count: none at the ends, where filters begin, and not all of the others."""
         trim = round(TRIM_S / period_s)
         count = len(self.place_m[:: round(period_s / self.period_s)])
         return slice(trim, count - trim, max(1, round(1 / (period_s * self._settings.samples_hz))))
 
     def low_pass(self, values: Vector, cut_hz: float | None = None, order: int = 4) -> Vector:
-        """Values without what is faster, and without delay, shape (T, ...).
-
-        Parameters
-        ----------
-        values : at the samples, shape (T, ...)
-        cut_hz : of the filter, Hz; None: of all tensions
-        order : of the filter, each way
-        """
+        """Values without what is faster, and without delay, shape (T, ...)."""
         cut = 2 * (cut_hz or self._settings.stretching_hz) * self.period_s
         return np.asarray(sosfiltfilt(butter(order, cut, output="sos"), values, axis=0))
 
     def slope(self, values: Vector) -> Vector:
-        """Derivative by time, shape (T, ...).
-
-        Parameters
-        ----------
-        values : at the samples, shape (T, ...)
-        """
+        """Derivative by time, shape (T, ...)."""
         return np.asarray(np.gradient(values, self.period_s, axis=0))
 
     def _dry(self, factor: float) -> Vector:

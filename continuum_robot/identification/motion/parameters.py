@@ -47,17 +47,7 @@ class MotionFitSettings:
 
 
 def kinds_in_file(robot: Robot, prior: float = 1.0) -> dict[str, Parameter]:
-    """Values of the robot's file, each over its usual size, that of the file where it has any.
-
-    Parameters
-    ----------
-    robot : a rod or a mechanism, with a motor on each tendon
-    prior : deviation of the file's values before the data, relative to them
-
-    Raises
-    ------
-    ParameterError : no actuators or no limits
-    """
+    """Values of the robot's file, each over its usual size, that of the file where it has any."""
     actuators, limits = driven_parts(robot)
     fitted = "rotor_inertia_kg_m2", "viscous_friction_nms", "coulomb_friction_nm", "cogging_amplitude_nm"
     for index, entry in enumerate(actuators.tendons):
@@ -121,27 +111,12 @@ def in_file(robot: Robot) -> Parameters:
 
 
 def beside(name: str, count: int, deviation: ArrayLike) -> Parameter:
-    """Parameters that no file has.
-
-    Parameters
-    ----------
-    name : of all
-    count : of them
-    deviation : from 0, before the data
-    """
+    """Parameters that no file has."""
     return Parameter(tuple(f"{name} {k + 1}" for k in range(count)), 0.0, deviation)
 
 
 def looked_for(robot: Robot, usual_n: float, prior: float, **further: Parameter) -> Parameters:
-    """Values of the robot's file, then of each motor sine and cosine of its cogging and a constant (N), and the lag.
-
-    Parameters
-    ----------
-    robot : with a motor on every tendon
-    usual_n : mean force of a motor, N
-    prior : deviation of the file's values before the data, relative to them
-    further : what else is looked for
-    """
+    """Values of the robot's file, then of each motor sine and cosine of its cogging and a constant (N), and the lag."""
     actuators, _ = driven_parts(robot)
     motors, cogging_n = robot.tendon_count, max(2 * actuators.largest("cogging_n", robot.tendon_count), 0.05 * usual_n)
     kinds = {**kinds_in_file(robot, prior), "sine": beside("sine", motors, cogging_n)}
@@ -153,11 +128,6 @@ def chord_per_m(robot: Robot, index: int) -> float:
     """Beta of tendons that run straight between the disks of a bent segment, 1/m.
 
     In all they are L theta^2 / (24 n^2) shorter, and theta = q / r, muhmann (7).
-
-    Parameters
-    ----------
-    robot : a rod with disks
-    index : of the segment
     """
     segment = robot.segments[index]
     gaps = max(1, segment.disks.disk_count)

@@ -79,19 +79,6 @@ class DrivenRod:
         """Tensions of N tendons in the middle of K steps, (K, N), N, and their derivative, (K, N, R + 2 + N + 2 W).
 
         That is by the factors, the tendons' stiffness and damping, the tensions at the start, and the swing there.
-
-        Parameters
-        ----------
-        factors : on the rod's parameters in the robot file, shape (R,)
-        spring : stiffness (N/m) and damping (N.s/m) of the tendons
-        start_n : tensions before the motion, shape (N,), N
-        swing : at the start, away from rest and in motion: factors on ``swings``, shape (2, W)
-        place_m, rate_m_per_s : displacement, pulled in positive, and its rate, in the middle of each step, shape (K, N)
-        step_s : length of a step, s
-
-        Raises
-        ------
-        ConvergenceError : the rod does not come to rest before the motion, or a step does not converge
         """
         parts, rod, (stiffness, damping) = self._parts, self._parts.rod, spring
         parts.take(factors)
@@ -127,21 +114,7 @@ class DrivenRod:
 
 
 class _Springs:
-    """Tendons between the rod and given displacements, which may be written: what they pull with.
-
-    Parameters
-    ----------
-    rod : that they pull
-    spring : their stiffness (N/m) and damping (N.s/m)
-    start_n, lengths_m : tensions and lengths at rest, shape (N,)
-    by : derivative of the tensions at a given shape by all S that is looked for, but for the spring's, shape (N, S)
-    at : where stiffness and damping stand in it
-
-    Attributes
-    ----------
-    place_m, rate_m_per_s : displacements since the start, and their rates, shape (N,)
-    tension, pulls, by : of the latest call: tensions (N,), N, slopes of the lengths (N, n), and derivatives (N, S)
-    """
+    """Tendons between the rod and given displacements, which may be written: what they pull with."""
 
     def __init__(
         self, rod: Rod, spring: tuple[float, float], start_n: Vector, lengths_m: Vector, by: Vector, at: int
@@ -196,23 +169,12 @@ class TensionEquations(ForceEquations):
         return np.asarray(values[self._middle][self._kept] @ self._onto)
 
     def left(self, x: Vector, tension: Vector | None = None) -> Vector:
-        """What is left of the forces, (T, N), N; raises ConvergenceError where the rod cannot be simulated.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        tension : of the rod, on the coordinates and across them; None: simulated
-        """
+        """What is left of the forces, (T, N), N; raises ConvergenceError where the rod cannot be simulated."""
         tension = self._simulated(x)[0] if tension is None else tension
         return self._used(self.motors.force_n - self.motors.resisting(x, constant=False)) - tension
 
     def linearised(self, x: Vector) -> tuple[Vector, Vector]:
-        """As of :class:`~.equations.ForceEquations`.
-
-        Parameters
-        ----------
-        x : parameters, shape (P,)
-        """
+        """As of :class:`~.equations.ForceEquations`."""
         at, (tension, by) = self.parameters.at, self._simulated(x)
         rows, slopes = self._by_motors(x, tension)
         scale = self.parameters.scale

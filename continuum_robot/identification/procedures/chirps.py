@@ -123,12 +123,7 @@ class Chirps(ServoedMotion[RecordedMotion]):
         return self.samples
 
     def reference(self, time_s: float) -> tuple[Vector, Vector]:
-        """Desired coordinates (2m,), m, and their rates, m/s.
-
-        Parameters
-        ----------
-        time_s : since the chirps began, s
-        """
+        """Desired coordinates (2m,), m, and their rates, m/s."""
         count = self.manifold.coordinate_count
         position, velocity = np.zeros(count), np.zeros(count)
         for index in range(count):
@@ -170,13 +165,7 @@ class Chirps(ServoedMotion[RecordedMotion]):
 
 
 def at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
-    """Mass without that of motors and capstans (kg), and stiffness (N/m), of the coordinates at rest, (M, M) each.
-
-    Parameters
-    ----------
-    robot : any
-    tension_n : of all tendons together, N
-    """
+    """Mass without that of motors and capstans (kg), and stiffness (N/m), of the coordinates at rest, (M, M) each."""
     if is_mechanism(robot):
         stiffness = stiffness_at_rest(robot, tension_n)
         return np.zeros(stiffness.shape), stiffness
@@ -186,14 +175,7 @@ def at_rest(robot: Robot, tension_n: float) -> tuple[Vector, Vector]:
 
 
 def chirp(time_s: float, half_s: float, lowest_hz: float, highest_hz: float) -> tuple[float, float]:
-    """Frequency (Hz) and phase (rad) of a chirp: the logarithm of the frequency rises evenly, then falls, and so on.
-
-    Parameters
-    ----------
-    time_s : since it began to rise, s
-    half_s : of a rise, and of a fall, s
-    lowest_hz, highest_hz : between which it goes, Hz
-    """
+    """Frequency (Hz) and phase (rad) of a chirp: the logarithm of the frequency rises evenly, then falls, and so on."""
     ratio = math.log(highest_hz / lowest_hz)
     halves, x = divmod(time_s / half_s, 1.0)
     whole = (highest_hz - lowest_hz) * half_s / ratio

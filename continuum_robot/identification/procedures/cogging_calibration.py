@@ -68,16 +68,7 @@ class CoggingCalibration:
         return f"sweep {self._taken + 1} of {len(self._sweeps)} at {1e3 * settings.speed_m_per_s:g} mm/s"
 
     def take(self, samples: CoggingSamples) -> CoggingFit:
-        """Fit the newest sweep's readings.
-
-        Parameters
-        ----------
-        samples : of :attr:`sweep`, which then is the next one
-
-        Raises
-        ------
-        ParameterError : readings that do not cover a turn of each motor
-        """
+        """Fit the newest sweep's readings."""
         actuators, _ = driven_parts(self._robot)
         lever_m = self.m_per_turn / (2 * np.pi)
         fit = fit_cogging(samples, self.m_per_turn, actuators.rotor_inertia_kg_m2 / lever_m**2, self.fit)

@@ -92,18 +92,7 @@ def spooled_per_turn_m(robot: Robot) -> Vector:
 
 
 def make_cogging_record(robot: Robot, fit: CoggingFit, now: datetime | None = None) -> CoggingRecord:
-    """What is stored of a calibration.
-
-    Parameters
-    ----------
-    robot : with actuators and a hardware section
-    fit : of all motors
-    now : when it was done; None: now
-
-    Raises
-    ------
-    RobotFileError : no hardware section
-    """
+    """What is stored of a calibration."""
     per_turn = spooled_per_turn_m(robot)
     lever_m = per_turn / (2 * math.pi)
     motors = tuple(
@@ -124,12 +113,7 @@ def cogging_path(robot: Robot, folder: Path | None = None) -> Path:
 
 
 def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
-    """Read the cogging of a robot's motors and make sure that it is this robot's.
-
-    Raises
-    ------
-    DeviceError : there is none, it cannot be read, it belongs to another robot or other gears, or its angles are lost
-    """
+    """Read the cogging of a robot's motors and make sure that it is this robot's."""
     record = CoggingRecord.load(
         robot,
         path,
@@ -153,17 +137,7 @@ def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
 
 
 def forget_angles(robot: Robot, folder: Path | None = None) -> bool:
-    """Note in the stored table, if there is one, that the motors count from another zero now; whether there was one.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    folder : of the records; None: the user's
-
-    Raises
-    ------
-    RecordingError : it cannot be written
-    """
+    """Note in the stored table, if there is one, that the motors count from another zero now; whether there was one."""
     path = cogging_path(robot, folder)
     try:
         record = load_cogging(robot, path)

@@ -110,20 +110,7 @@ def _observer(settings: MonitorSettings) -> ObserverSettings:
 def make_floor_record(
     robot: Robot, settings: MonitorSettings, devices: str, learnt: Learnt, now: datetime | None = None
 ) -> FloorRecord:
-    """What is stored of a learning.
-
-    Parameters
-    ----------
-    robot : with a file
-    settings : of the monitor that learnt
-    devices : hardware, or the level of the simulation
-    learnt : by it
-    now : when it was done; None: now
-
-    Raises
-    ------
-    RobotFileError : a robot that came from no file
-    """
+    """What is stored of a learning."""
     motion = learnt.floor.motion
     return FloorRecord(
         **origin(robot, now),
@@ -147,32 +134,13 @@ def make_floor_record(
 
 
 def floor_path(robot: Robot, method: str, folder: Path | None = None) -> Path:
-    """The file of a robot's floor.
-
-    Parameters
-    ----------
-    robot : with or without a hardware section
-    method : of the contact monitor
-    folder : of the records; None: the user's
-    """
+    """The file of a robot's floor."""
     kind = f"floor.{method}"
     return named_path(robot.name, folder, kind) if robot.hardware is None else record_path(robot, folder, kind)
 
 
 def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path) -> FloorRecord:
-    """Read a floor and make sure that it is this robot's, of this monitor.
-
-    Parameters
-    ----------
-    robot : with a file
-    settings : of the monitor that will use it
-    devices : hardware, or the level of the simulation
-    path : of the record
-
-    Raises
-    ------
-    DeviceError : there is none, it cannot be read, or it belongs to something else, which is named
-    """
+    """Read a floor and make sure that it is this robot's, of this monitor."""
     return FloorRecord.load(
         robot,
         path,

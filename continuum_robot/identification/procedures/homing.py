@@ -214,11 +214,6 @@ def string_zeros(names: Sequence[str], readings: Sequence[Vector]) -> dict[str, 
 
     Strings that were unknown in more than a tenth of the readings are left out: a part of the turn that is missing
     moves the middle, by a tenth of the sway at most.
-
-    Parameters
-    ----------
-    names : of the strings, in order
-    readings : each of shape (strings,), m; NaN where a string was unknown
     """
     if not readings:
         return {}

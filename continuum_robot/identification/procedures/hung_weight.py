@@ -206,12 +206,7 @@ class TorqueFit:
 
 
 def fit_torque_constant(results: Sequence[HungWeightResult]) -> TorqueFit:
-    """Least squares of weight = constant / lever * current through the origin.
-
-    Raises
-    ------
-    ParameterError : no result, or results of different tendons
-    """
+    """Least squares of weight = constant / lever * current through the origin."""
     if not results or len({result.tendon for result in results}) != 1:
         raise ParameterError("results", [result.tendon for result in results], "at least one, all of one tendon")
     balance = np.array([(result.current_up_a + result.current_down_a) / 2 for result in results])

@@ -300,12 +300,7 @@ class Mounted(Procedure[Homed]):
         return Step(self.rest_n.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
 
     def start(self, reading: TendonReading) -> None:
-        """Servos stay where they are.
-
-        Parameters
-        ----------
-        reading : the first
-        """
+        """Servos stay where they are."""
         if self._holds:
             self.rest_n = reading.displacement_m.copy()
 
@@ -317,17 +312,7 @@ class Mounted(Procedure[Homed]):
 
 
 def homing_of(robot: Robot, settings: HomingSettings | None = None) -> Procedure[Homed]:
-    """The homing of a robot, by what its actuators take.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    settings : of the swaying; of these ``tension_n`` counts for displacements too
-
-    Raises
-    ------
-    ParameterError : settings that the procedure refuses
-    """
+    """The homing of a robot, by what its actuators take."""
     tension_n = 0.0 if settings is None else settings.tension_n
     if robot.shares_motors:
         if tension_n:

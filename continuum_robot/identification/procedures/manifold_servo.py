@@ -86,12 +86,7 @@ class ServoedMotion(Procedure[Found]):
         self._start_m = reading.displacement_m.copy()
 
     def record(self, reading: TendonReading) -> None:
-        """Keep what the motors measured.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
+        """Keep what the motors measured."""
         self._rows.append((reading.stamp_s, reading.displacement_m.copy(), reading.current_a * self._newton_per_ampere))
 
     @property
@@ -100,30 +95,13 @@ class ServoedMotion(Procedure[Found]):
         return RecordedMotion(*(np.array(column) for column in zip(*self._rows, strict=True)))
 
     def off_manifold(self, tendons: Vector) -> Vector:
-        """What of displacements or rates no shape explains, shape (..., N).
-
-        Parameters
-        ----------
-        tendons : shape (..., N), m or m/s
-        """
+        """What of displacements or rates no shape explains, shape (..., N)."""
         return np.asarray(tendons - self.manifold.clarke(tendons) @ self.manifold.displacement_matrix.T)
 
     def following(
         self, reading: TendonReading, base_n: Vector, position: Vector, velocity: Vector, dt: float
     ) -> Vector:
-        """The tensions of this cycle, shape (N,), N.
-
-        Parameters
-        ----------
-        reading : the newest
-        base_n : tensions at rest in the origin, shape (N,), N
-        position, velocity : of the reference, shape (2m,), m and m/s
-        dt : time since the last call, s
-
-        Raises
-        ------
-        ProcedureError : the robot lags, or a tendon would go slack
-        """
+        """The tensions of this cycle, shape (N,), N."""
         w = self._bandwidth
         error = position - self.manifold.clarke(reading.displacement_m - self._start_m)
         rate = velocity - self.manifold.clarke(reading.velocity_m_per_s)

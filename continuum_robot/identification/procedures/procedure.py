@@ -82,16 +82,7 @@ class TakeUp:
         self.slack_m = np.zeros(tension.size)
 
     def update(self, reading: TendonReading, dt: float) -> tuple[Vector, bool]:
-        """The tensions of this cycle, and whether all tendons are tight.
-
-        Returns
-        -------
-        tensions, shape (N,), N; and whether all are tight
-
-        Raises
-        ------
-        ProcedureError : a tendon runs without resistance, or does not come to rest
-        """
+        """The tensions of this cycle, and whether all tendons are tight."""
         settings, q = self.settings, reading.displacement_m
         if self._start is None:
             self._start = q.copy()
@@ -148,12 +139,7 @@ class Procedure(ABC, Generic[Found]):
 
     @property
     def result(self) -> Found | None:
-        """What was found, None before the end. Evaluated when first asked for, which takes longer than a cycle may.
-
-        Raises
-        ------
-        ProcedureError : what was measured shows that something is wrong
-        """
+        """What was found, None before the end. Evaluated when first asked for, which takes longer than a cycle may."""
         if self.ended and self._result is None:
             self._result = self.found()
         return self._result
@@ -163,17 +149,7 @@ class Procedure(ABC, Generic[Found]):
         """Evaluate what was measured; errors as of :attr:`result`."""
 
     def update(self, reading: TendonReading, dt: float) -> Step:
-        """The next step.
-
-        Parameters
-        ----------
-        reading : the newest, with displacements before any zero; all values finite
-        dt : time since the previous call, s
-
-        Raises
-        ------
-        ProcedureError : it cannot go on
-        """
+        """The next step."""
         if self._stopped or self.ended:
             return Step(self.rest_n.copy(), "stopped" if self._stopped else "done", 1.0, done=True)
         if not self._tight:
@@ -189,32 +165,17 @@ class Procedure(ABC, Generic[Found]):
         return self._take_up.update(reading, dt)
 
     def start(self, reading: TendonReading) -> None:
-        """Take note of where the tendons are when they are tight.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
+        """Take note of where the tendons are when they are tight."""
 
     @abstractmethod
     def move(self, reading: TendonReading, dt: float) -> Step:
         """The next step with tight tendons; sets :attr:`ended` at its end; parameters and errors as :meth:`update`."""
 
     def take_strings(self, extension_m: Vector) -> None:
-        """Strings as read now; ignored where nothing is measured of them.
-
-        Parameters
-        ----------
-        extension_m : of every string, shape (strings,), m; NaN: unknown
-        """
+        """Strings as read now; ignored where nothing is measured of them."""
 
     def take_pose(self, pose: TrackedPose) -> None:
-        """A pose of the tip as a tracker reports it now; ignored where nothing is measured of it.
-
-        Parameters
-        ----------
-        pose : with its stamp, on the clock of the readings
-        """
+        """A pose of the tip as a tracker reports it now; ignored where nothing is measured of it."""
 
     def stop(self) -> None:
         """End early and in good order: the next steps lead to one that is done, without a result."""
@@ -272,12 +233,7 @@ class HeldProcedure(Procedure[Found]):
         return step
 
     def load_n(self, reading: TendonReading) -> Vector:
-        """Loads of all tendons, and of their motors' friction: as measured, else by how far the servos are behind.
-
-        Parameters
-        ----------
-        reading : the newest
-        """
+        """Loads of all tendons, and of their motors' friction: as measured, else by how far the servos are behind."""
         if np.isfinite(reading.tension_n).all():
             return reading.tension_n
         # Critically damped, a servo in motion is 2 v / w behind without any load.
@@ -285,17 +241,7 @@ class HeldProcedure(Procedure[Found]):
         return np.asarray(self.k_n_per_m * behind_m)
 
     def bearable_load_n(self, reading: TendonReading, most_n: Vector) -> Vector:
-        """The same of loads that may be borne.
-
-        Parameters
-        ----------
-        reading : the newest
-        most_n : of each tendon, (N,), N
-
-        Raises
-        ------
-        ProcedureError : a tendon bears more
-        """
+        """The same of loads that may be borne."""
         load_n = self.load_n(reading)
         high = np.flatnonzero(np.abs(load_n) > most_n)
         if high.size:
@@ -306,14 +252,7 @@ class HeldProcedure(Procedure[Found]):
         return load_n
 
     def towards(self, target_m: Vector, speed_m_per_s: float, dt: float) -> bool:
-        """Let the goals go on to targets, and whether all are there.
-
-        Parameters
-        ----------
-        target_m : shape (N,), m
-        speed_m_per_s : of each
-        dt : time since the last call, s
-        """
+        """Let the goals go on to targets, and whether all are there."""
         step_m = speed_m_per_s * dt
         self.goal_m = self.goal_m + np.clip(target_m - self.goal_m, -step_m, step_m)
         return bool((self.goal_m == target_m).all())
@@ -330,12 +269,7 @@ def pretension_n(robot: Robot) -> float:
 
 
 def driven_parts(robot: Robot) -> tuple[Actuators, TensionLimits]:
-    """Actuators and limits of a robot that has both, for what commands tensions.
-
-    Raises
-    ------
-    ParameterError : one of them is missing, the actuators take displacements, or tendons share motors
-    """
+    """Actuators and limits of a robot that has both, for what commands tensions."""
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with actuators and limits")
     if not isinstance(robot.limits, TensionLimits):

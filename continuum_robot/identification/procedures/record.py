@@ -81,16 +81,7 @@ class RobotRecord:
     program_version: str = quantity("of this package", filled=True)
 
     def store(self, path: Path) -> None:
-        """Write it; a reader never sees half of it.
-
-        Parameters
-        ----------
-        path : where
-
-        Raises
-        ------
-        RecordingError : it cannot be written
-        """
+        """Write it; a reader never sees half of it."""
         text = f"# SPDX-License-Identifier: Apache-2.0\n# {self.texts.comment} SI units.\n"
         text += yaml.safe_dump(_listed(dataclasses.asdict(self)), sort_keys=False, default_flow_style=None, width=120)
         try:
@@ -102,18 +93,7 @@ class RobotRecord:
 
     @classmethod
     def load(cls: type[Record], robot: Robot, path: Path, *checks: Check) -> Record:
-        """Read one, and make sure that it is this robot's.
-
-        Parameters
-        ----------
-        robot : whose it should be
-        path : of the file
-        checks : of the record: name, value in it, value now; the first that differ are named
-
-        Raises
-        ------
-        DeviceError : there is none, it cannot be read, or it belongs to something else, which is named
-        """
+        """Read one, and make sure that it is this robot's."""
         texts = cls.texts
         if not path.is_file():
             raise DeviceError(robot.name, f"{texts.missing}: there is no {path}", texts.cure)
@@ -173,18 +153,7 @@ class HomingRecord(RobotRecord):
 
 
 def make_record(robot: Robot, homed: Homed, now: datetime | None = None) -> HomingRecord:
-    """What is stored of a homing.
-
-    Parameters
-    ----------
-    robot : with a file and a hardware section
-    homed : the procedure's result
-    now : when it was done; None: now
-
-    Raises
-    ------
-    RobotFileError : no file or no hardware section
-    """
+    """What is stored of a homing."""
     return HomingRecord(
         **origin(robot, now),
         serial_number=serial_number(robot),
@@ -228,30 +197,12 @@ def simulated_folder(folder: Path | None = None) -> Path:
 
 
 def record_path(robot: Robot, folder: Path | None = None, kind: str = "homing") -> Path:
-    """The file of a robot's homing, or of another kind of record.
-
-    Parameters
-    ----------
-    robot : with a hardware section
-    folder : of the records; None: :func:`calibration_folder`
-    kind : of the record, e.g. "homing"
-
-    Raises
-    ------
-    RobotFileError : a robot without a hardware section
-    """
+    """The file of a robot's homing, or of another kind of record."""
     return named_path(f"{robot.name}.{serial_number(robot)}", folder, kind)
 
 
 def named_path(name: str, folder: Path | None, kind: str) -> Path:
-    """The file of a record of something with a name.
-
-    Parameters
-    ----------
-    name : any text
-    folder : of the records; None: :func:`calibration_folder`
-    kind : of the record
-    """
+    """The file of a record of something with a name."""
     plain = re.sub(r"[^A-Za-z0-9._-]", lambda match: f"%{ord(match.group()):x}", name)
     return (folder or calibration_folder()) / f"{plain}.{kind}.yaml"
 
@@ -264,12 +215,7 @@ def _listed(value: Any) -> Any:
 
 
 def load_record(robot: Robot, path: Path) -> HomingRecord:
-    """Read the homing of a robot and make sure that it is this robot's, as its file is now.
-
-    Raises
-    ------
-    DeviceError : there is none, it cannot be read, or it belongs to another robot or robot file, which is named
-    """
+    """Read the homing of a robot and make sure that it is this robot's, as its file is now."""
     return HomingRecord.load(
         robot,
         path,

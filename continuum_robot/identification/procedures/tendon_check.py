@@ -158,12 +158,7 @@ class Pulls:
         return self.pulled == len(self.pull)
 
     def next(self, pull: float) -> None:
-        """Go on to the next tendon.
-
-        Parameters
-        ----------
-        pull : how much this one was pulled
-        """
+        """Go on to the next tendon."""
         self.pull[self.pulled] = pull
         self._response[self.pulled] = np.mean(self._held, axis=0)
         self._rests.append(np.mean(self._rested, axis=0))
@@ -172,12 +167,7 @@ class Pulls:
         self.pulled, self._held, self._rested, self._string_samples = self.pulled + 1, [], [], []
 
     def verdicts(self, *, loads: bool) -> TendonVerdicts:
-        """What they show.
-
-        Parameters
-        ----------
-        loads : as of :func:`judge`
-        """
+        """What they show."""
         # Loads of servos drift by friction from pull to pull, tensions of motors do not.
         rests = np.array([*self._rests, np.mean(self._rested, axis=0)])
         response = self._response - (rests[:-1] + rests[1:]) / 2 if loads else self._response
@@ -332,29 +322,12 @@ class LoadCheck(HeldProcedure[TendonVerdicts]):
 
 
 def tendon_check_of(robot: Robot, settings: TendonCheckSettings | None = None) -> Procedure[TendonVerdicts]:
-    """The tendon check of a robot, by what its actuators take.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    settings : see :class:`TendonCheckSettings`
-    """
+    """The tendon check of a robot, by what its actuators take."""
     return (LoadCheck if robot.takes_displacements else TendonCheck)(robot, settings)
 
 
 def expected_loads(robot: Robot, tension_n: float, k: Vector) -> tuple[Vector, Vector]:
-    """Load of tendon k, and extension of string k, for a metre of tendon j at the straight pose.
-
-    Parameters
-    ----------
-    robot : a rod
-    tension_n : of every tendon
-    k : stiffness of tendons and drives, shape (N,), N/m
-
-    Returns
-    -------
-    shapes (N, N), N/m, and (strings, N)
-    """
+    """Load of tendon k, and extension of string k, for a metre of tendon j at the straight pose."""
     rod = Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
     straight = np.zeros(rod.n)
     tension = np.append(np.full(robot.tendon_count, tension_n), np.zeros(len(robot.strings)))
@@ -369,14 +342,6 @@ def expected_response(robot: Robot) -> tuple[Vector, Vector]:
 
     G K^-1 G^T and G K^-1 S^T with the gradients G of the displacements and S of the extensions, and the stiffness K of
     rod and gravity.
-
-    Parameters
-    ----------
-    robot : with tendons
-
-    Returns
-    -------
-    shapes (N, N) and (N, strings), m/N
     """
     rod = Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
     straight = np.zeros(rod.n)
@@ -393,17 +358,7 @@ def judge(
     *,
     loads: bool = False,
 ) -> TendonVerdicts:
-    """Compare measured with expected answers, and look for the order of tendons that explains them best.
-
-    Parameters
-    ----------
-    robot : the one that was checked
-    measured : of tendons and strings as they were when each tendon (rows) was pulled, shapes (N, N) and (N, strings),
-        m; NaN: a string that was not read
-    model : what answers to a unit of pull, as of :class:`Pulls`
-    pull : at each tendon, shape (N,); None: alike
-    loads : the answers are stretches by loads, since servos hold their displacements
-    """
+    """Compare measured with expected answers, and look for the order of tendons that explains them best."""
     (response, strings), (expected, expected_strings) = measured, model
     names, count = robot.tendon_names, robot.tendon_count
     pull = np.ones(count) if pull is None else pull
@@ -459,15 +414,7 @@ def judge(
 
 @dataclass(frozen=True, slots=True)
 class _Fit:
-    """How an order of the tendons explains the answers.
-
-    Attributes
-    ----------
-    misfit : fraction of the answers that it does not explain
-    own : what each tendon answers to its own pull over what those of its segment usually do, (N,)
-    answer : what was answered, without loads from the middle of each segment's pulls, (N, N)
-    rest : what of it is not explained, (N, N)
-    """
+    """How an order of the tendons explains the answers."""
 
     misfit: float
     own: Vector
@@ -547,13 +494,7 @@ def _by_the_strings(
 
 
 def misfit(response: Vector, expected: Vector) -> float:
-    """Fraction of a movement, 0 to 1, that a multiple of the expected one does not explain.
-
-    Parameters
-    ----------
-    response : measured movement, shape (k,), m
-    expected : by the model, shape (k,), any unit
-    """
+    """Fraction of a movement, 0 to 1, that a multiple of the expected one does not explain."""
     scale = max(0.0, float(np.sum(response * expected) / np.sum(expected * expected)))
     return float(np.linalg.norm(response - scale * expected) / np.linalg.norm(response))
 

@@ -21,20 +21,7 @@ machine, in the first moment of a program's life. The same request a second late
 
 
 def call_service(client: Any, request: Any, timeout_s: float, again_s: float | None = None) -> Any:
-    """Call a service and wait for its response, which the node's executor, another thread, takes in.
-
-    Parameters
-    ----------
-    client : of rclpy, of the service
-    request : as it takes it
-    timeout_s : for the service to appear, and again for its response, s
-    again_s : ask again after so long, s, and after twice, four times as long, where to be asked twice does no harm;
-        any response counts. None: once
-
-    Raises
-    ------
-    RobotTimeoutError : it is not there, or does not answer
-    """
+    """Call a service and wait for its response, which the node's executor, another thread, takes in."""
     if not wait_for(client.service_is_ready, timeout_s):
         raise RobotTimeoutError(
             client.srv_name, f"is not there after {timeout_s:g} s", "Is the stack up, and its namespace?"
@@ -64,12 +51,6 @@ def action_client(node: Node, kind: Any, name: str) -> Iterator[Any]:
 
     rclpy shows the client to the executor before it is complete, and it is only then safe that the executor does not
     look: it is made and destroyed in the executor's own thread.
-
-    Parameters
-    ----------
-    node : spun by an executor
-    kind : type of the action
-    name : of the action, relative to the node's namespace
     """
     client = run_in_executor(node.executor, lambda: ActionClient(node, kind, name))
     try:

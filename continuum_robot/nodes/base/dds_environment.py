@@ -26,12 +26,7 @@ _TRANSPORTS = "FASTDDS_BUILTIN_TRANSPORTS"
 
 
 def set_dds_environment(environment: MutableMapping[str, str]) -> None:
-    """Set what keeps DDS on the loopback and out of shared memory; what the user set in another way stays.
-
-    Parameters
-    ----------
-    environment : of this process or of one that it will start, changed; before DDS is joined
-    """
+    """Set what keeps DDS on the loopback and out of shared memory; what the user set in another way stays."""
     if _PROFILES not in environment:
         environment.setdefault(_TRANSPORTS, "UDPv4")
     _keep_to_loopback(environment)

@@ -31,13 +31,7 @@ class Level(IntEnum):
 
 
 class StatusBuilder:
-    """One status while a task fills it in.
-
-    Parameters
-    ----------
-    name : of the status
-    hardware_id : what device it is about; "simulated" where the wires end in a simulator
-    """
+    """One status while a task fills it in."""
 
     def __init__(self, name: str, hardware_id: str) -> None:
         self.level, self.message = Level.OK, ""
@@ -45,24 +39,14 @@ class StatusBuilder:
         self._values: list[KeyValue] = []
 
     def summary(self, level: Level, message: str) -> None:
-        """Set the level and the sentence; a worse level wins over what was set before.
-
-        Parameters
-        ----------
-        message : one sentence
-        """
+        """Set the level and the sentence; a worse level wins over what was set before."""
         if level > self.level or not self.message:
             self.level, self.message = max(level, self.level), message
         elif level == self.level and level != Level.OK and message not in self.message:
             self.message += "; " + message
 
     def add(self, key: str, value: Any) -> None:
-        """Add a value: numbers to six digits, lists joined by commas.
-
-        Parameters
-        ----------
-        key : with the unit as its last part
-        """
+        """Add a value: numbers to six digits, lists joined by commas."""
         self._values.append(KeyValue(key=key, value=_text(value)))
 
     def to_message(self) -> DiagnosticStatus:
@@ -77,13 +61,7 @@ class StatusBuilder:
 
 
 class Diagnostics:
-    """Runs a node's diagnostic tasks on a steady clock and publishes them.
-
-    Parameters
-    ----------
-    node : the node
-    hardware_id : of every status of this node
-    """
+    """Runs a node's diagnostic tasks on a steady clock and publishes them."""
 
     def __init__(self, node: ManagedNode, hardware_id: str) -> None:
         self._node, self.hardware_id = node, hardware_id
@@ -104,12 +82,7 @@ class Diagnostics:
         self._tasks[name] = task
 
     def status(self, name: str) -> DiagnosticStatus:
-        """Run one task now.
-
-        Parameters
-        ----------
-        name : of the task
-        """
+        """Run one task now."""
         builder = StatusBuilder(f"{self._node.full_name}: {name}", self.hardware_id)
         self._tasks[name](builder)
         return builder.to_message()
@@ -122,12 +95,7 @@ class Diagnostics:
 
 
 class LoopThresholds:
-    """Parameters that say when a loop's timing is a warning and when an error, and the task that compares.
-
-    Parameters
-    ----------
-    node : the node that has the loop
-    """
+    """Parameters that say when a loop's timing is a warning and when an error, and the task that compares."""
 
     def __init__(self, node: ManagedNode) -> None:
         self._node = node
@@ -149,12 +117,7 @@ class LoopThresholds:
                 raise ParameterError(warn, values[warn], f"at most {error} = {values[error]:g}")
 
     def diagnose(self, status: StatusBuilder, report: LoopReport, period_s: float) -> None:
-        """Fill in a status from a loop's report.
-
-        Parameters
-        ----------
-        period_s : of the loop, s
-        """
+        """Fill in a status from a loop's report."""
         get = self._node.parameters.get
         execution = 100.0 * report.execution_p99_us / (period_s * 1e6)
         for value, kind, what in (

@@ -49,24 +49,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     They raise on failure. An error of this project is logged as one sentence and fails the transition; any other
     exception is a defect: it is logged with its traceback, and the node goes through error processing to unconfigured.
-
-    Parameters
-    ----------
-    name : node name
-    context : rclpy context, None for the default one
-    namespace : namespace, None for that of the command line
-    activate_at_start : default of the parameter ``activate``
-    overrides : values of parameters, over the defaults
-    cli_args : arguments of this node alone, such as remappings
-
-    Attributes
-    ----------
-    last_error : the error of the last failed transition, empty when there was none or it was overcome
-    defect : an exception that a callback or thread of this node raised, empty for none; the next configuration clears
-        it, and a program that ends with one exits with 1
-    ended : the node has nothing left to do
-    exit_code : with which its program then ends, unless something else failed
-    clock : of everything that the node does: real, or simulated where the parameter ``clock`` is ``lockstep``
     """
 
     default_robot = "opencr_five_tendon"
@@ -181,11 +163,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
     # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
 
     def guarded(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        """A callback that raises nothing: an error of this project is a refusal, anything else a defect of this node.
-
-        Parameters
-        ----------
-        callback : of a message or a timer
+        """A callback that raises nothing: an error of this project is a refusal, anything else a defect of
+        this node.
         """
 
         @functools.wraps(callback)
@@ -254,10 +233,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """A callback or a thread of this node raised: a defect of the program. Nodes that hold a device make it safe.
 
         It is shown until the node is configured again, and logged once.
-
-        Parameters
-        ----------
-        error : what was raised
         """
         if repr(error) == self.defect:
             return
@@ -288,13 +263,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         return robot.changed(simulation=dataclasses.replace(robot.simulation, seed=seed))
 
     def own_settings(self, name: str, defaults: Any) -> Any:
-        """Settings of what another package adds, as parameters under its name.
-
-        Parameters
-        ----------
-        name : that it is offered under
-        defaults : a dataclass of quantities
-        """
+        """Settings of what another package adds, as parameters under its name."""
         return self.parameters.declare_settings(name, defaults).value
 
     def say(self, text: str) -> None:
@@ -302,12 +271,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.get_logger().info(text)
 
     def report_error(self, what: str, error: BaseException) -> None:
-        """Log an exception: one sentence for an error of this project, a traceback for a defect.
-
-        Parameters
-        ----------
-        what : was being done, as the sentence's beginning
-        """
+        """Log an exception: one sentence for an error of this project, a traceback for a defect."""
         self.last_error = f"{what}: {error}" if isinstance(error, ContinuumRobotError) else f"{what}: {error!r}"
         self.get_logger().error(self.last_error)
         if not isinstance(error, ContinuumRobotError):
@@ -316,12 +280,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.diagnostics.publish()
 
     def warn_of_all(self, sentences: Sequence[str]) -> None:
-        """Log what a loop was refused by the system, a warning each.
-
-        Parameters
-        ----------
-        sentences : one a refusal
-        """
+        """Log what a loop was refused by the system, a warning each."""
         for sentence in sentences:
             self.get_logger().warning(sentence)
 
@@ -334,12 +293,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self._attempt("cleanup", self.cleanup)
 
     def set_parameters_atomically(self, parameter_list: list[Parameter[Any]]) -> SetParametersResult:
-        """Set parameters, all or none; a wrong type, or a read-only one, is refused in a sentence.
-
-        Parameters
-        ----------
-        parameter_list : of rclpy
-        """
+        """Set parameters, all or none; a wrong type, or a read-only one, is refused in a sentence."""
         refusal = self.parameters.refuse(parameter_list, limited=not self.clock.stepped)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)

@@ -21,15 +21,6 @@ class ParameterSnapshot:
     """Collects the parameters of all nodes of a namespace, each node once.
 
     Nothing blocks: :meth:`look` sends at most one request, the answers come in the executor's thread.
-
-    Parameters
-    ----------
-    node : asks, and is asked
-    on_parameters : called with a node's name, relative to the namespace, and its parameters as JSON text
-
-    Attributes
-    ----------
-    taken : names of the nodes that have answered
     """
 
     def __init__(self, node: Node, on_parameters: Callable[[str, str], None]) -> None:
@@ -98,16 +89,7 @@ class ParameterSnapshot:
 
 
 def portable(value: Any) -> Any:
-    """A parameter's value as JSON takes it, without this computer's folders: of a path only its last part stays.
-
-    Parameters
-    ----------
-    value : text, number, truth value, or a list of them
-
-    Returns
-    -------
-    the same; numbers that JSON has no word for as text
-    """
+    """A parameter's value as JSON takes it, without this computer's folders: of a path only its last part stays."""
     if isinstance(value, str):
         path = Path(value)
         return path.name if path.is_absolute() and not value.startswith("/dev/") and path.exists() else value

@@ -34,13 +34,7 @@ from continuum_robot.robot.schema import Quantity, check_rules
 
 
 class ChangeBudget:
-    """How many changes of parameters a node takes: each costs milliseconds, in which its callbacks wait.
-
-    Parameters
-    ----------
-    at_once : changes
-    per_s : changes a second in the long run
-    """
+    """How many changes of parameters a node takes: each costs milliseconds, in which its callbacks wait."""
 
     def __init__(self, at_once: int = 100, per_s: float = 100.0) -> None:
         self.at_once, self.per_s = at_once, per_s
@@ -57,14 +51,7 @@ class ChangeBudget:
 
 
 class ParameterServer:
-    """Declares a node's parameters, validates candidates and hands over what was accepted.
-
-    Parameters
-    ----------
-    node : the node that has the parameters
-    guarded : of the node, for what is called after a change
-    located : names the file and line that a refused start-up value came from
-    """
+    """Declares a node's parameters, validates candidates and hands over what was accepted."""
 
     def __init__(
         self,
@@ -98,22 +85,7 @@ class ParameterServer:
         any_type: bool = False,
         take: Callable[[Any], None] | None = None,
     ) -> Any:
-        """Declare a parameter and return its value, which a launch file or the command line may have set.
-
-        Parameters
-        ----------
-        name : name, dots separate groups
-        default : value without an override; fixes the type
-        description : one sentence
-        rules : unit, range, choices; without, only the type is checked
-        read_only : only a start-up value may change it
-        any_type : let the type be free
-        take : puts a changed value to use; what it raises refuses the change
-
-        Raises
-        ------
-        ParameterError : the start-up value has the wrong type or is out of range
-        """
+        """Declare a parameter and return its value, which a launch file or the command line may have set."""
         rules = rules or Quantity(description)
         unit = f" [{rules.unit}]" if rules.unit else ""
         descriptor = ParameterDescriptor(
@@ -152,27 +124,6 @@ class ParameterServer:
         Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only. A parameter
         that was not set has the value given here from now on; one that was set keeps its own. The log says
         either where the two differ.
-
-        Parameters
-        ----------
-        prefix : put before every name, empty for none; settings that were declared with it before are replaced
-        value : the settings that the robot file gives, the defaults of the parameters
-        item_names : for a field that is a tuple of dataclasses, a name for each item
-        check : raises for a candidate that does not fit to something else
-        take : puts a changed candidate to use, from the names of its parameters; what it raises refuses the change.
-            None: who uses the settings asks for their value
-        leave_out : names of fields that do not become parameters
-        all_live : let every parameter be changed while the node runs
-        only_lower : names of fields that a parameter may set lower than ``value`` has them, and never higher
-
-        Returns
-        -------
-        the settings, with what somebody set
-
-        Raises
-        ------
-        ContinuumRobotError : what somebody set is of the wrong type, out of range, above what ``only_lower`` allows, or
-            does not fit together
         """
         leaves: dict[str, Leaf] = {}
         defaults: dict[str, Any] = {}
@@ -268,23 +219,13 @@ class ParameterServer:
         return from_file, computed
 
     def get(self, name: str) -> Any:
-        """Value of a parameter.
-
-        Parameters
-        ----------
-        name : dotted
-        """
+        """Value of a parameter."""
         return self._node.get_parameter(name).value
 
     def refuse(self, parameters: Sequence[Parameter[Any]], *, limited: bool) -> str:
         """A sentence where a parameter is read-only or of another type, or too many come, else empty.
 
         rclpy's own is a pair of numbers.
-
-        Parameters
-        ----------
-        parameters : that somebody wants to set
-        limited : too many a second are refused; not so where time waits for the node
         """
         if limited and not self._own_change and not self._budget.takes(time.monotonic()):
             return f"more than {self._budget.per_s:g} changes of parameters a second: set them together, or less often"

@@ -17,16 +17,7 @@ _WILD = {"**": r"(/\w+)*", "*": r"/\w+"}
 
 
 class ParamsFile:
-    """A file of ROS parameters.
-
-    Parameters
-    ----------
-    file : sections of nodes, each with ``ros__parameters``; ``**`` stands for any namespaces, ``*`` for one name
-
-    Raises
-    ------
-    RobotFileError : not readable, or a section without ``ros__parameters``
-    """
+    """A file of ROS parameters."""
 
     def __init__(self, file: Path | str) -> None:
         self.file = Path(file)
@@ -41,29 +32,14 @@ class ParamsFile:
             self._sections[section] = dict(_flat(values))
 
     def of(self, node: str, namespace: str = "") -> dict[str, Any]:
-        """Parameters of a node by their dotted names; a later section wins over an earlier one.
-
-        Parameters
-        ----------
-        node : its name
-        namespace : its namespace, with or without slashes around it
-        """
+        """Parameters of a node by their dotted names; a later section wins over an earlier one."""
         found: dict[str, Any] = {}
         for section in self._of_node(node, namespace):
             found |= self._sections[section]
         return found
 
     def check_sections(self, nodes: Collection[str]) -> None:
-        """Refuse a section that is no node's, in whatever namespace.
-
-        Parameters
-        ----------
-        nodes : the names of all nodes that there may be
-
-        Raises
-        ------
-        RobotFileError : with the section
-        """
+        """Refuse a section that is no node's, in whatever namespace."""
         for section in self._sections:
             name = section.rpartition("/")[2]
             if name not in nodes and name not in _WILD:
@@ -71,17 +47,7 @@ class ParamsFile:
                 raise self._refused(section, section, expected)
 
     def check_names(self, node: str, namespace: str, known: Collection[str]) -> None:
-        """Refuse a parameter that a section of this very node sets, and the node does not have.
-
-        Parameters
-        ----------
-        node, namespace : as of :meth:`of`
-        known : names of the node's parameters
-
-        Raises
-        ------
-        RobotFileError : with section and name
-        """
+        """Refuse a parameter that a section of this very node sets, and the node does not have."""
         for section in self._of_node(node, namespace):
             of_this_node = section.endswith(node)
             for name, value in self._sections[section].items() if of_this_node else ():
@@ -89,13 +55,7 @@ class ParamsFile:
                     raise self._refused(section, value, f"a parameter of {node}{did_you_mean(name, known)}", name)
 
     def located(self, error: ParameterError, node: str, namespace: str) -> ContinuumRobotError:
-        """The same refusal with file, line and section, where the value came from this file.
-
-        Parameters
-        ----------
-        error : about a parameter of the node
-        node, namespace : as of :meth:`of`
-        """
+        """The same refusal with file, line and section, where the value came from this file."""
         sections: Sequence[str] = [one for one in self._of_node(node, namespace) if error.name in self._sections[one]]
         return self._refused(sections[-1], error.value, error.expected, error.name) if sections else error
 

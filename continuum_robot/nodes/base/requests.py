@@ -115,20 +115,6 @@ REQUESTS: Mapping[str, type[Any]] = {
 
 
 def check_request(name: str, request: Any) -> Any:
-    """The checked values of a request or a goal; asked by its server before anything else.
-
-    Parameters
-    ----------
-    name : of :data:`REQUESTS`
-    request : the message
-
-    Returns
-    -------
-    the dataclass of :data:`REQUESTS` with its values
-
-    Raises
-    ------
-    ParameterError : NaN, or out of range; names the field, its value and what is allowed
-    """
+    """The checked values of a request or a goal; asked by its server before anything else."""
     kind = REQUESTS[name]
     return checked(kind, {field.name: getattr(request, field.name) for field in dataclasses.fields(kind)})

@@ -20,14 +20,8 @@ Reading = TypeVar("Reading")
 
 
 class SensorNode(ManagedNode, Generic[Reading]):
-    """Reads a sensor at ``rate_hz`` from configure to cleanup; a reading that fails is reported once and not published.
-
-    Parameters
-    ----------
-    name : of the node
-    sensor : what the loop reads, as in "the sensor's loop failed"
-    rate_hz, rate_meaning, fastest_hz : default, description and largest value of the parameter ``rate_hz``
-    node_options : those of rclpy's Node
+    """Reads a sensor at ``rate_hz`` from configure to cleanup; a reading that fails is reported once and not
+    published.
     """
 
     def __init__(
@@ -65,13 +59,7 @@ class SensorNode(ManagedNode, Generic[Reading]):
         self._read = self.reading = None
 
     def stamp(self, stamp: Time, acquired_s: float) -> None:
-        """Write the stamp of an instant that is known on the node's monotonic clock, s.
-
-        Parameters
-        ----------
-        stamp : what is written
-        acquired_s : the instant, s, monotonic
-        """
+        """Write the stamp of an instant that is known on the node's monotonic clock, s."""
         conversions.set_stamp(stamp, self.clock.stamp_ns(acquired_s))
 
     def _cycle(self, now_s: float, _elapsed_s: float) -> None:

@@ -26,15 +26,7 @@ class Leaf:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Collected:
-    """The parameters of a dataclass while they are collected.
-
-    Attributes
-    ----------
-    item_names : names of the items of sequences, by the parameter's name
-    leave_out : fields that are no parameters
-    leaves : what was found, by the parameter's name
-    defaults : their values
-    """
+    """The parameters of a dataclass while they are collected."""
 
     item_names: Mapping[str, Sequence[str]]
     leave_out: Sequence[str]
@@ -43,23 +35,7 @@ class Collected:
 
 
 class Settings:
-    """A dataclass of the robot file as parameters. Made by :meth:`ParameterServer.declare_settings`.
-
-    Parameters
-    ----------
-    prefix : of the names
-    value : as the robot file gives them
-    leaves : the parameter of each dotted name
-    ceilings : for parameters that may lower what the file states, and never raise it: the file's number by the name
-    check : raises for values that do not fit together
-    take : gets a change that has passed all checks, and the names of its parameters; raises to refuse it
-
-    Attributes
-    ----------
-    value : the settings as they are now, a frozen dataclass
-    declared : as they were declared, before what somebody set was taken over
-    prefix, leaves, take : as given
-    """
+    """A dataclass of the robot file as parameters. Made by :meth:`ParameterServer.declare_settings`."""
 
     def __init__(
         self,
@@ -75,16 +51,7 @@ class Settings:
         self._ceilings, self._check = ceilings, check
 
     def candidate(self, changes: Mapping[str, Any]) -> Any:
-        """The settings with some parameters changed, all checks passed.
-
-        Parameters
-        ----------
-        changes : new value by the parameter's name
-
-        Raises
-        ------
-        ContinuumRobotError : a value out of range, or values that do not fit together
-        """
+        """The settings with some parameters changed, all checks passed."""
         mapping = _plain(self.value)
         for name, value in changes.items():
             leaf = self.leaves[name]

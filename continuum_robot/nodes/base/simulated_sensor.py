@@ -22,13 +22,7 @@ PATIENCE_S = 0.5
 
 
 class SimulatedSensorNode(SensorNode[Seen]):
-    """Receives the simulated robot's measurements from another process, and publishes each once, when it is due.
-
-    Attributes
-    ----------
-    device, program : what it stands for, and what publishes the same on hardware, in messages
-    nothing_yet : reading before the first report
-    """
+    """Receives the simulated robot's measurements from another process, and publishes each once, when it is due."""
 
     device: str
     program: str
@@ -45,20 +39,10 @@ class SimulatedSensorNode(SensorNode[Seen]):
 
     @abstractmethod
     def publish_report(self, report: Seen) -> None:
-        """Publish what was seen.
-
-        Parameters
-        ----------
-        report : that comes now
-        """
+        """Publish what was seen."""
 
     def open_link(self, robot: Robot) -> None:
-        """Look at the simulated robot.
-
-        Raises
-        ------
-        ParameterError : not simulated: on hardware another program publishes the same
-        """
+        """Look at the simulated robot."""
         if not self.simulated:
             raise ParameterError("use_fake_hardware", False, f"true: on hardware {self.program} publishes it")
         link = PlantLinkReader(link_path(self.get_namespace(), robot.name))

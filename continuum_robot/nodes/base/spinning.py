@@ -49,17 +49,7 @@ _joined = threading.Event()
 
 
 def initialize(args: Sequence[str] | None = None, context: Context | None = None) -> None:
-    """``rclpy.init`` without its signal handlers, errors as one sentence.
-
-    Parameters
-    ----------
-    args : for rclpy, None: those of the process
-
-    Raises
-    ------
-    ParameterError : a domain that does not exist
-    DeviceError : DDS cannot be started
-    """
+    """``rclpy.init`` without its signal handlers, errors as one sentence."""
     set_dds_environment(os.environ)
     _check_domain()
     try:
@@ -87,12 +77,7 @@ def _check_domain() -> None:
 
 
 def dds_error(error: BaseException) -> DeviceError:
-    """The sentence for a middleware that does not start.
-
-    Parameters
-    ----------
-    error : what rclpy raised
-    """
+    """The sentence for a middleware that does not start."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     reason = str(error).split(", at ", maxsplit=1)[0].strip() or repr(error)
     return DeviceError(
@@ -103,17 +88,7 @@ def dds_error(error: BaseException) -> DeviceError:
 
 
 def run_in_executor(executor: Any, function: Callable[[], Any], timeout_s: float = 60.0) -> Any:
-    """Run ``function`` in the thread that spins an executor, from another thread, and wait for its result.
-
-    Parameters
-    ----------
-    executor : of rclpy, spinning
-
-    Raises
-    ------
-    DeviceError : it did not return within ``timeout_s``
-    whatever ``function`` raises
-    """
+    """Run ``function`` in the thread that spins an executor, from another thread, and wait for its result."""
     done = threading.Event()
     result: list[Any] = []
 
@@ -152,12 +127,6 @@ class Spinner:
     Managed nodes guard their callbacks themselves (:meth:`ManagedNode.guarded`), so that it is known whose defect it
     is. An exception of anything else, a task, an action or a callback of a plain node, is a defect of the program: it
     is reported, the nodes stay, and :attr:`failed` is set.
-
-    Parameters
-    ----------
-    nodes : to spin
-    context : rclpy context, None for the default one
-    on_failure : called in the thread with an exception that a callback raised
     """
 
     def __init__(
@@ -223,17 +192,7 @@ class Spinner:
 
 
 class StopRequest:
-    """SIGINT, SIGTERM and SIGHUP as something to wait for. Use as a context manager in the main thread.
-
-    Parameters
-    ----------
-    last : the program ends with it: after a signal further ones stay ignored, where Python would raise
-        KeyboardInterrupt inside the middleware's destructors, which aborts the process
-
-    Attributes
-    ----------
-    signal_name : of the signal that came, empty for none
-    """
+    """SIGINT, SIGTERM and SIGHUP as something to wait for. Use as a context manager in the main thread."""
 
     def __init__(self, *, last: bool = False) -> None:
         self.signal_name = ""
@@ -296,13 +255,7 @@ def run_node(
     background: bool = False,
     prompt: bool = False,
 ) -> int:
-    """The ``main`` of a node: run it until SIGINT or SIGTERM; arguments and result as :func:`run_nodes`.
-
-    Parameters
-    ----------
-    factory : makes the node
-    args, background, prompt : as there
-    """
+    """The ``main`` of a node: run it until SIGINT or SIGTERM; arguments and result as :func:`run_nodes`."""
     return run_nodes(lambda: [factory()], args, background=background, prompt=prompt)
 
 
@@ -313,20 +266,7 @@ def run_nodes(
     background: bool = False,
     prompt: bool = False,
 ) -> int:
-    """The ``main`` of a program of one or more nodes: run them until SIGINT or SIGTERM.
-
-    Parameters
-    ----------
-    factory : makes the nodes
-    args : command line, None for ``sys.argv``
-    background : the process runs at idle priority; not in lock-step, where the robot waits for this process
-    prompt : the process belongs to that loop: it is let in before ordinary ones, where the system can do that
-
-    Returns
-    -------
-    0 after a requested stop, MISCONFIGURED where a parameter or file cannot be used, 1 when something else failed; the
-    process has to end then, and is ended after :data:`EXIT_LIMIT_S` if it does not
-    """
+    """The ``main`` of a program of one or more nodes: run them until SIGINT or SIGTERM."""
     if prompt:
         ask_for_short_slices()
         use_exact_timers()
@@ -398,12 +338,7 @@ def fail(error: BaseException) -> int:
 
 
 def wait_for(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.02) -> bool:
-    """Whether ``condition`` became true within ``timeout_s``.
-
-    Parameters
-    ----------
-    interval_s : between two looks, s
-    """
+    """Whether ``condition`` became true within ``timeout_s``."""
     end_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > end_s:

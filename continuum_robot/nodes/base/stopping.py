@@ -28,12 +28,7 @@ _DOWN = ("unconfigured", "finalized")
 
 
 class StopOrder:
-    """Waits until the supervisor has brought nodes down that it manages, where there is one.
-
-    Parameters
-    ----------
-    nodes : of this program, not spun yet: what would stall a simulated robot is done before it moves
-    """
+    """Waits until the supervisor has brought nodes down that it manages, where there is one."""
 
     def __init__(self, nodes: Sequence[ManagedNode]) -> None:
         self._nodes = [node for node in nodes if node.managed]

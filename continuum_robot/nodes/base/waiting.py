@@ -31,13 +31,7 @@ def _finish(wait: _Wait, done: Future[Any]) -> None:
 
 
 class Waiting:
-    """Ends waits whose time has come, by a timer of the node. All in the executor's thread.
-
-    Parameters
-    ----------
-    node : whose executor runs the coroutines
-    period_s : between two looks at the waits, s
-    """
+    """Ends waits whose time has come, by a timer of the node. All in the executor's thread."""
 
     def __init__(self, node: Node, period_s: float) -> None:
         self._waits: list[_Wait] = []
@@ -45,25 +39,11 @@ class Waiting:
         self._timer = node.create_timer(period_s, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     async def sleep(self, duration_s: float) -> None:
-        """Wait for a time, to the next period; 0: until then.
-
-        Parameters
-        ----------
-        duration_s : s
-        """
+        """Wait for a time, to the next period; 0: until then."""
         await self._until(duration_s).future
 
     async def call(self, client: Any, request: Any, timeout_s: float, again_s: float | None = None) -> Any:
-        """Call a service; the response, None where there was none in time.
-
-        Parameters
-        ----------
-        client : of rclpy, of the service
-        request : as it takes it
-        timeout_s : s
-        again_s : ask again every so many s, where to be asked twice does no harm; any answer counts. None: once. A
-            request is lost now and then where a program beside it is killed, and the next one brings its answer
-        """
+        """Call a service; the response, None where there was none in time."""
         deadline_s = time.monotonic() + timeout_s
         calls: list[Future[Any]] = []
         try:

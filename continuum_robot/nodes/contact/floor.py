@@ -68,15 +68,7 @@ class _Learning:
 
 
 class ContactFloor:
-    """Serves ``learn_floor``, ``learn`` and ``forget_floor`` of the contact monitor, and reads what was stored.
-
-    Parameters
-    ----------
-    node : the contact monitor's: parameters, log, clock
-    monitor : gives the monitor, None while not configured
-    lock : held while the monitor works
-    idle : why it cannot learn now, None where it can
-    """
+    """Serves ``learn_floor``, ``learn`` and ``forget_floor`` of the contact monitor, and reads what was stored."""
 
     def __init__(
         self,
@@ -188,14 +180,7 @@ class ContactFloor:
         self._range = MotionRange()
 
     def take(self, estimate: ContactEstimate, displacement_m: Vector, dt: float) -> None:
-        """The monitor's output, with the lock held and the tendons driven.
-
-        Parameters
-        ----------
-        estimate : of this update
-        displacement_m : of the tendons, (N,), m
-        dt : time since the update before, s
-        """
+        """The monitor's output, with the lock held and the tendons driven."""
         learning = self._learning
         if learning is None or learning.ended.is_set():
             if not self._awaits_motion or estimate.state != CLEAR:
@@ -218,12 +203,7 @@ class ContactFloor:
             self._end(learning)
 
     def stop(self, problem: str) -> None:
-        """End a learning that is under way without a floor.
-
-        Parameters
-        ----------
-        problem : why
-        """
+        """End a learning that is under way without a floor."""
         with self._lock:
             learning = self._learning
             if learning is not None and learning.session.running:
@@ -231,12 +211,7 @@ class ContactFloor:
                 self._end(learning)
 
     def diagnose(self, status: StatusBuilder) -> None:
-        """Say what is used and what is being learnt.
-
-        Parameters
-        ----------
-        status : of the contact monitor
-        """
+        """Say what is used and what is being learnt."""
         learning, monitor = self._learning, self._monitor()
         status.add("floor_in_use", monitor is not None and monitor.floor is not None)
         status.add("floor", self._newest_report or self.missing)
@@ -246,12 +221,7 @@ class ContactFloor:
     # The learning
 
     def _start(self, duration_s: float, *, stored: bool) -> _Learning:
-        """Begin, with the lock held.
-
-        Raises
-        ------
-        ContinuumRobotError : it learns already, or cannot now
-        """
+        """Begin, with the lock held."""
         monitor, idle = self._monitor(), self._idle()
         if idle is not None:
             raise idle

@@ -24,28 +24,14 @@ _PAIR = "pair_arc_lengths", "pair_arc_length_deviations", "pair_forces", "pair_f
 
 
 class ContactPublisher:
-    """Fills one message again and again.
-
-    Parameters
-    ----------
-    flow : of the contact monitor
-    simulated : what the messages say of the devices
-    """
+    """Fills one message again and again."""
 
     def __init__(self, flow: Flow, *, simulated: bool) -> None:
         self._simulated = simulated
         self._publisher = flow.create_publisher(Contact, "contact", qos.state_publisher())
 
     def prepare(self, frame: str, size: int, segments: int, pose: Callable[[Vector, float], Any]) -> None:
-        """Make the message of a robot, before :meth:`publish`.
-
-        Parameters
-        ----------
-        frame : frame_id of the contact's location
-        size : number n of coefficients
-        segments : of the robot
-        pose : from coefficients, shape (n,), and arc length, m, to the pose there, (4, 4)
-        """
+        """Make the message of a robot, before :meth:`publish`."""
         message = Contact(simulated=self._simulated)
         message.header.frame_id = frame
         self._message, self._pose = message, pose
@@ -70,19 +56,7 @@ class ContactPublisher:
         stamp: Any,
         sequence: int,
     ) -> None:
-        """Publish an estimate.
-
-        Parameters
-        ----------
-        estimate : what was found
-        kind : of that contact
-        coefficients : of the shape in which it was found, shape (n,)
-        method : by which
-        pair : where two contacts are; None: one explains what is felt
-        screw : how the segments' motion deviates; None: nothing is known of that
-        stamp : of that shape, a builtin_interfaces/Time
-        sequence : of that shape
-        """
+        """Publish an estimate."""
         message, wrench, location = self._message, estimate.wrench, estimate.location
         message.header.stamp, message.sequence = stamp, sequence
         message.state, message.invalid_reason = estimate.state, estimate.reason

@@ -20,20 +20,7 @@ PARAMETER = "cogging"
 
 
 class StoredCogging:
-    """Feed-forward of the motors' cogging.
-
-    Parameters
-    ----------
-    node : the driver: its parameters and its log
-    loop : gives the loop, None while not configured
-    folder : gives where records of this robot are kept
-    publish_status : publishes ``driver_status``
-
-    Attributes
-    ----------
-    missing : why there is no table, "" where there is one
-    date : when it was measured, "" without one
-    """
+    """Feed-forward of the motors' cogging."""
 
     def __init__(
         self,
@@ -57,12 +44,7 @@ class StoredCogging:
         return policy == "on" or (policy == "auto" and not self._node.simulated)
 
     def read(self, loop: DriverLoop) -> None:
-        """Take the stored table over, or note why there is none. Before the loop runs.
-
-        Parameters
-        ----------
-        loop : that is being configured
-        """
+        """Take the stored table over, or note why there is none. Before the loop runs."""
         self.missing, self.date = "", ""
         try:
             record = load_cogging(loop.robot, cogging_path(loop.robot, self._folder()))
@@ -79,12 +61,7 @@ class StoredCogging:
         self.apply(loop)
 
     def apply(self, loop: DriverLoop | None) -> None:
-        """Do what the parameter states now.
-
-        Parameters
-        ----------
-        loop : None while not configured
-        """
+        """Do what the parameter states now."""
         if loop is None:
             return
         on = self.desired and not self.missing
@@ -102,12 +79,7 @@ class StoredCogging:
         return self._node.parameters.get(PARAMETER) == "on" and bool(self.missing)
 
     def diagnose(self, status: StatusBuilder) -> None:
-        """Say whether it is on, and what it adds.
-
-        Parameters
-        ----------
-        status : of the driver
-        """
+        """Say whether it is on, and what it adds."""
         loop = self._loop()
         on = loop is not None and loop.cycle.cogging.on
         status.add("cogging_compensation", on)

@@ -28,18 +28,6 @@ class CommandInput:
 
     The first program that writes has the commands while it writes; another one is refused, counted and named. Where the
     middleware does not identify the publisher of a message, :class:`WriterWatch` looks at sequence numbers instead.
-
-    Parameters
-    ----------
-    node : the driver
-    flow : how it listens
-    on_two_writers : called where two programs write at the same time
-    listens : False: the controller is in the cycle, and nobody else commands
-
-    Attributes
-    ----------
-    invalid : commands that did not hold one number a tendon, of the kind that the actuators take
-    owner : who may write
     """
 
     _heard_s = -math.inf
@@ -60,13 +48,7 @@ class CommandInput:
             )
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
-        """Commands are for this loop from now on.
-
-        Parameters
-        ----------
-        loop : where they go
-        trips : knows when the states left
-        """
+        """Commands are for this loop from now on."""
         displacements, self._count = loop.robot.takes_displacements, loop.tendon_count
         self._layout = commands_layout(self._count, displacements=displacements)
         self._taken, self._refused = (

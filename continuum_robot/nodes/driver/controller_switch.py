@@ -16,15 +16,7 @@ from continuum_robot.srv import SwitchController
 
 
 class ControllerSwitch:
-    """Serves ``switch_controller``. In the executor's thread.
-
-    Parameters
-    ----------
-    node : the driver
-    slot : where a controller in the same process goes into the cycle; None: commands come on ``tendon_commands``
-    loop : gives the loop, None while not configured
-    publish_status : publishes ``driver_status``
-    """
+    """Serves ``switch_controller``. In the executor's thread."""
 
     def __init__(
         self,
@@ -54,16 +46,7 @@ class ControllerSwitch:
         return TIP if self._to_tip else self._commander
 
     def begin(self, loop: DriverLoop) -> None:
-        """After a configuration the controller of the start commands, whatever was switched to before.
-
-        Parameters
-        ----------
-        loop : of the driver, not started
-
-        Raises
-        ------
-        ParameterError : the start is to be with ``tip``, which this robot or this stack has not
-        """
+        """After a configuration the controller of the start commands, whatever was switched to before."""
         name = self._node.parameters.get("start_controller")
         if name == TIP and self._without_tip:
             raise ParameterError("start_controller", name, f"another controller: {self._without_tip}")
@@ -71,17 +54,7 @@ class ControllerSwitch:
         loop.hold_tensions(on=name == HOLD_TENSION)
 
     def switch(self, name: str) -> None:
-        """Let another controller command from the next cycle on.
-
-        Parameters
-        ----------
-        name : one of ``available``
-
-        Raises
-        ------
-        ParameterError : no such controller here
-        DeviceError : the driver is not configured, or the controller is not active
-        """
+        """Let another controller command from the next cycle on."""
         if name not in self.available:
             raise ParameterError("controller", name, f"one of {', '.join(self.available)}")
         loop = self._loop()

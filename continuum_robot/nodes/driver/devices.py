@@ -19,20 +19,7 @@ from continuum_robot.runtime.cycle.forms import Form
 def make_actuators(
     node: ManagedNode, robot: Robot, limits: Limits, form: Form, time: Time | None = None
 ) -> TendonActuators:
-    """The actuators, not open yet.
-
-    Parameters
-    ----------
-    node : the driver: its parameters and namespace
-    robot : as configured
-    limits : of the robot
-    form : of the cycle that reads and writes them, where they know forms
-    time : of lock-step; None: real
-
-    Raises
-    ------
-    ContinuumRobotError : they cannot be made as the parameters say
-    """
+    """The actuators, not open yet."""
     get = node.parameters.get
     parts = form.parts if form.compiled else None
     if not node.simulated:

@@ -24,20 +24,7 @@ from continuum_robot.runtime.cycle.forms import Form
 
 
 class DriverDiagnosis:
-    """Adds the driver's tasks to its diagnostics.
-
-    Parameters
-    ----------
-    node : the driver
-    loop : gives the loop, None while not configured
-    thresholds : of the loop's timing
-    faults, homing, cogging, commands, controllers : of the driver
-    form : gives the form of the cycle
-
-    Attributes
-    ----------
-    activated_ns : when it was activated last, on the clock of its cycle, ns; 0: never
-    """
+    """Adds the driver's tasks to its diagnostics."""
 
     def __init__(
         self,

@@ -28,12 +28,7 @@ class Obeys(Protocol):
     """Who acts on the e-stop; called in the listener's thread."""
 
     def press(self, reason: str) -> None:
-        """An input is pressed.
-
-        Parameters
-        ----------
-        reason : which
-        """
+        """An input is pressed."""
 
     def let_go(self) -> None:
         """No input is pressed any more."""
@@ -42,24 +37,13 @@ class Obeys(Protocol):
         """Who holds it has changed."""
 
     def serve_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """Answers the service ``estop``.
-
-        Parameters
-        ----------
-        request, response : of the service
-        """
+        """Answers the service ``estop``."""
 
 
 class EstopListener:
     """Serves ``estop``, topic and service, ``estop_button`` and ``release_estop``, in a thread of its own.
 
     A transition runs in the executor's thread, and an activation may wait for a board for a quarter of a minute.
-
-    Parameters
-    ----------
-    node : whose e-stop it is: its namespace, names and context; what fails here is a defect of it
-    inputs : keeps who holds it
-    obeys : acts on it
     """
 
     def __init__(self, node: ManagedNode, inputs: EstopInputs, obeys: Obeys) -> None:

@@ -41,20 +41,6 @@ class DriverFaults:
 
     It watches the loop, and reports there and on ``driver_status`` what latched. Requests come from the e-stop's own
     thread, from the executor's, and from the loop's.
-
-    Parameters
-    ----------
-    node : the driver: its log, its state, and its defects
-    loop : gives the loop, None while not configured
-    publish_status : publishes ``driver_status``
-    inputs : keeps who holds the e-stop
-    heat : what is known of the motors' temperatures when the driver starts
-    hangs : whether a cycle does not end
-
-    Attributes
-    ----------
-    last_fault : name of the newest fault, kept after a reset; "" before the first
-    bus_problem : why the devices could not be read or written, until a reset; "" for nothing
     """
 
     def __init__(
@@ -76,15 +62,7 @@ class DriverFaults:
         self._lock = threading.Lock()
 
     def prepare(self, robot: Robot, settings: SafetySettings, form: Form, period_s: float) -> TendonSafety:
-        """The safety logic of a robot; an e-stop that was requested before is latched in it.
-
-        Parameters
-        ----------
-        robot : that is being configured
-        settings : thresholds
-        form : of the cycle
-        period_s : of the cycle, s
-        """
+        """The safety logic of a robot; an e-stop that was requested before is latched in it."""
         with self._lock:
             safety = self._safety
             if safety is None or self._made_for != (robot, form.name, period_s):
@@ -158,17 +136,7 @@ class DriverFaults:
     # Requests
 
     def estop(self, reason: str, *, held: bool = False) -> str:
-        """Latch the e-stop: the tendons are released, or what the robot file states.
-
-        Parameters
-        ----------
-        reason : who asks for it
-        held : the input stays pressed, a reset is refused meanwhile
-
-        Returns
-        -------
-        why it could not be confirmed, and what acts instead; "" where it is latched
-        """
+        """Latch the e-stop: the tendons are released, or what the robot file states."""
         release = reason in OWN_REASONS
         with self._lock:
             safety, loop = self._safety, self._loop()
@@ -199,12 +167,7 @@ class DriverFaults:
         return "" if timeout_ms is None else f"; their own receive timeout of {timeout_ms:g} ms switches the motors off"
 
     def press(self, reason: str) -> None:
-        """An input is pressed.
-
-        Parameters
-        ----------
-        reason : which
-        """
+        """An input is pressed."""
         self.estop(reason, held=True)
 
     def let_go(self) -> None:
@@ -276,12 +239,7 @@ class DriverFaults:
     # What happens in the loop, in its thread
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """As :class:`LoopWatcher`: log and publish what the safety logic reports.
-
-        Parameters
-        ----------
-        new_faults : that latched
-        """
+        """As :class:`LoopWatcher`: log and publish what the safety logic reports."""
         for fault in new_faults:
             meaning = FAULTS.get(fault, "") if self._safety is None else self._safety.explain(fault)
             does = DOES[self.stop_action or RELEASE].capitalize()

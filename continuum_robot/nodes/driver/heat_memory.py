@@ -25,13 +25,7 @@ WRITE_PERIOD_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class RememberedHeat:
-    """The model's temperatures at a time.
-
-    Attributes
-    ----------
-    time_s : of the wall clock, s
-    winding_c, housing_c : of every motor, degC
-    """
+    """The model's temperatures at a time."""
 
     time_s: float
     winding_c: list[float]
@@ -44,11 +38,6 @@ class HeatMemory:
     What is assumed: motors cooled without a current since the file was written, by the time that the wall clock
     reports, or not at all where that ran backwards. Real motors of which there is no file begin at the warning
     temperature, simulated ones at the ambient one.
-
-    Parameters
-    ----------
-    node : the driver
-    folder : gives the folder of the homings
     """
 
     def __init__(self, node: ManagedNode, folder: Callable[[], Path]) -> None:
@@ -57,13 +46,7 @@ class HeatMemory:
         self._written_s = -math.inf
 
     def begin(self, robot: Robot, heat: HeatWatch) -> None:
-        """Give a model that has just been made what is known.
-
-        Parameters
-        ----------
-        robot : with actuators
-        heat : of its new safety logic
-        """
+        """Give a model that has just been made what is known."""
         if self._node.simulated or not heat.modelled or robot.actuators is None:
             return
         try:
@@ -83,13 +66,7 @@ class HeatMemory:
         self._node.get_logger().info(f"motor temperatures go on from {max(heat.winding()):.0f} degC, by {self._path}")
 
     def keep(self, loop: DriverLoop | None, *, now: bool = False) -> None:
-        """Write the temperatures where it is time.
-
-        Parameters
-        ----------
-        loop : that runs, None for none
-        now : at once
-        """
+        """Write the temperatures where it is time."""
         if loop is None or self._path is None or (not now and time.monotonic() - self._written_s < WRITE_PERIOD_S):
             return
         self._written_s = time.monotonic()

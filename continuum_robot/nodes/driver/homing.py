@@ -21,18 +21,7 @@ from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 
 
 class StoredHoming:
-    """From where displacements count.
-
-    Parameters
-    ----------
-    node : the driver: its parameters and its log
-    loop : gives the loop, None while not configured
-    publish_status : publishes ``driver_status``
-
-    Attributes
-    ----------
-    missing : why the robot is not homed, "" where it is or need not be
-    """
+    """From where displacements count."""
 
     def __init__(
         self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
@@ -53,12 +42,7 @@ class StoredHoming:
         return policy == "required" or (policy == "auto" and not self._node.simulated)
 
     def read(self, loop: DriverLoop) -> None:
-        """Take the stored homing over, or note why there is none. Before the loop runs.
-
-        Parameters
-        ----------
-        loop : that is being configured
-        """
+        """Take the stored homing over, or note why there is none. Before the loop runs."""
         inner = loop.actuators
         self._was_aligned = isinstance(inner, CountsFromPowerOn) and inner.aligned
         self.missing = ""
@@ -75,12 +59,7 @@ class StoredHoming:
         self._use(record, loop)
 
     def take(self, record: HomingRecord) -> None:
-        """Count displacements from a homing from now on. Raises :class:`DeviceError` while not configured.
-
-        Parameters
-        ----------
-        record : new
-        """
+        """Count displacements from a homing from now on. Raises :class:`DeviceError` while not configured."""
         loop = configured(self._loop())
         loop.call(lambda: self._use(record, loop))
         inner = loop.actuators
@@ -92,12 +71,7 @@ class StoredHoming:
         self._publish_status()
 
     def require(self, actuators: TendonActuators) -> None:
-        """Raise :class:`DeviceError` where a homing is needed and missing.
-
-        Parameters
-        ----------
-        actuators : open
-        """
+        """Raise :class:`DeviceError` where a homing is needed and missing."""
         if self.missing:
             raise DeviceError("tendon_driver", self.missing.removesuffix(f" {HOME_FIRST}").rstrip("."), HOME_FIRST)
         self._require_power(actuators)

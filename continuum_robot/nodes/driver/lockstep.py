@@ -31,24 +31,13 @@ JOIN_TIMEOUT_S = 5.0
 
 
 class DriverFlow:
-    """How the driver, and the controller in its cycle, publish and listen in lock-step: counted by the coordinator.
-
-    Parameters
-    ----------
-    coordinator : of the driver
-    node : the driver
-    """
+    """How the driver, and the controller in its cycle, publish and listen in lock-step: counted by the coordinator."""
 
     def __init__(self, coordinator: LockstepCoordinator, node: ManagedNode) -> None:
         self._coordinator, self._node = coordinator, node
 
     def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:  # noqa: ARG002
-        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`.
-
-        Parameters
-        ----------
-        kind, topic, profile : as there
-        """
+        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`."""
         return self._coordinator.create_publisher(kind, topic)
 
     def create_subscription(
@@ -62,47 +51,19 @@ class DriverFlow:
         lazy: bool = False,  # noqa: ARG002
         with_gid: bool = False,
     ) -> None:
-        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`; the callback comes in the loop's thread.
-
-        Parameters
-        ----------
-        kind, topic, callback, profile, raw, lazy, with_gid : as there
-        """
+        """As :class:`~continuum_robot.nodes.lockstep.flow.Flow`; the callback comes in the loop's thread."""
         self._coordinator.listen(kind, topic, self._node.guarded(callback), raw=raw, with_gid=with_gid)
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
-        """Nothing in the driver's process is due by itself: raises :class:`ParameterError`.
-
-        Parameters
-        ----------
-        callback : refused
-        """
+        """Nothing in the driver's process is due by itself: raises :class:`ParameterError`."""
         raise ParameterError("create_timer", callback, "no timer: the driver's cycle is the clock")
 
     def create_loop(self, name: str, period_s: float, cycle: Any, on_failure: Any) -> Any:  # noqa: ARG002
-        """As :meth:`create_timer`: raises :class:`ParameterError`.
-
-        Parameters
-        ----------
-        name, period_s, cycle, on_failure : refused
-
-        Raises
-        ------
-        ParameterError : always
-        """
+        """As :meth:`create_timer`: raises :class:`ParameterError`."""
         raise ParameterError("create_loop", name, "no loop: the driver's cycle is the clock")
 
     def hold(self, future: Any) -> None:
-        """As :meth:`create_timer`: raises :class:`ParameterError`.
-
-        Parameters
-        ----------
-        future : refused
-
-        Raises
-        ------
-        ParameterError : always
-        """
+        """As :meth:`create_timer`: raises :class:`ParameterError`."""
         raise ParameterError("hold", future, "nothing to wait for in the driver's cycle")
 
 
@@ -112,24 +73,6 @@ class LockstepPace(UntimedPace):
     While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did
     is published; before and after that time passes for the driver and its devices alone. So runs are the same on every
     machine.
-
-    Parameters
-    ----------
-    node : the driver
-    period_s : between cycles, s
-    run_s : how long time passes while the stack is up, s; 0: without end
-
-    Attributes
-    ----------
-    flow : how the driver publishes and listens
-    done : the time that was asked for has passed; :meth:`run_for` asks for more
-    real_time_factor : simulated time over wall-clock time of it; NaN before
-    on_done : called then
-    in_cycle : nodes that act in the driver's cycle and need no turn
-
-    Raises
-    ------
-    ParameterError : a node whose clock is the real one
     """
 
     def __init__(self, node: ManagedNode, period_s: float, run_s: float) -> None:
@@ -161,12 +104,7 @@ class LockstepPace(UntimedPace):
         subscribe_to_owner(node, StackStatus, "stack_status", self._on_stack_status)
 
     def connect(self, robot: str) -> None:
-        """Take hold of the simulated robot's time. Raises :class:`DeviceError` where there is none in lock-step.
-
-        Parameters
-        ----------
-        robot : its name
-        """
+        """Take hold of the simulated robot's time. Raises :class:`DeviceError` where there is none in lock-step."""
         self.disconnect()
         control = SimulatorControl(self._node.get_namespace(), robot)
         control.open()
@@ -186,12 +124,7 @@ class LockstepPace(UntimedPace):
         return self._time_ns * 1e-9
 
     def sleep(self, duration_s: float) -> None:
-        """Let simulated time pass: cycles run meanwhile, but in the loop's own thread and where none runs.
-
-        Parameters
-        ----------
-        duration_s : s
-        """
+        """Let simulated time pass: cycles run meanwhile, but in the loop's own thread and where none runs."""
         if self.running and threading.current_thread() is not self._thread:
             self.wait(lambda: False, duration_s)
         else:
@@ -212,12 +145,7 @@ class LockstepPace(UntimedPace):
         free: Callable[[], bool] = lambda: True,  # noqa: ARG002
         on_rows: Callable[[], None] = lambda: None,  # noqa: ARG002
     ) -> None:
-        """As :class:`~continuum_robot.runtime.pace.Pace`; every cycle is followed by the turns of the others.
-
-        Parameters
-        ----------
-        cycle, on_failure, free, on_rows : as there
-        """
+        """As :class:`~continuum_robot.runtime.pace.Pace`; every cycle is followed by the turns of the others."""
         self._cycle, self._on_failure, self._stopped = cycle, on_failure, False
         self._coordinator.reopen()
         self._thread = threading.Thread(target=self._run, name="tendon_driver", daemon=True)
@@ -236,13 +164,7 @@ class LockstepPace(UntimedPace):
         return thread is None or not thread.is_alive()
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
-        """As :class:`~continuum_robot.runtime.pace.Pace`; for a turn of the others, too, is waited.
-
-        Parameters
-        ----------
-        function : what to run
-        timeout_s : not needed: the turns have a limit of their own
-        """
+        """As :class:`~continuum_robot.runtime.pace.Pace`; for a turn of the others, too, is waited."""
         if not self.running or threading.current_thread() is self._thread:
             return function()
         with self._changed:
@@ -264,15 +186,8 @@ class LockstepPace(UntimedPace):
         return self._began
 
     def run_for(self, duration_s: float) -> None:
-        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` is true once it has.
-
-        Parameters
-        ----------
-        duration_s : s
-
-        Raises
-        ------
-        ParameterError : time passes without end already
+        """Let time pass for so long beyond what was asked for, while the stack is up; :attr:`done` is true
+        once it has.
         """
         if not self._run_ns:
             raise ParameterError("lockstep.run_s", 0.0, "above 0: time passes without end already")
@@ -291,11 +206,6 @@ class LockstepPace(UntimedPace):
         """As :class:`~continuum_robot.runtime.pace.Pace`, in simulated time.
 
         No other node has a turn meanwhile: the thread that waits may be the one in which they would answer.
-
-        Parameters
-        ----------
-        condition : asked before every cycle, in the loop's thread
-        timeout_s : s
         """
         if not self.running:
             return condition()

@@ -21,16 +21,7 @@ TEMPERATURES = ("temperature_warn_c", "temperature_error_c")
 
 
 def declare_parameters(parameters: ParameterServer) -> None:
-    """Declare them.
-
-    Parameters
-    ----------
-    parameters : of the driver
-
-    Raises
-    ------
-    ParameterError : a start-up value has the wrong type or is out of range
-    """
+    """Declare them."""
     declare = parameters.declare
     declare("rate_hz", 1000.0, "rate of the driver's cycle", rules=Quantity("", "Hz", ge=20, le=4000), read_only=True)
     declare(
@@ -125,16 +116,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
 
 
 def refuse_of_tensions(parameters: ParameterServer) -> None:
-    """Refuse what has no effect where the actuators take displacements.
-
-    Parameters
-    ----------
-    parameters : of the node
-
-    Raises
-    ------
-    ParameterError : names the parameter
-    """
+    """Refuse what has no effect where the actuators take displacements."""
     fraction, cogging = parameters.get("take_up_fraction"), parameters.get("cogging")
     if fraction != TAKE_UP_FRACTION:
         raise ParameterError("take_up_fraction", fraction, f"{TAKE_UP_FRACTION}: servos take up no slack by a tension")
@@ -143,13 +125,7 @@ def refuse_of_tensions(parameters: ParameterServer) -> None:
 
 
 def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> RealtimeSettings:
-    """What the parameters want the loop to ask of the operating system.
-
-    Parameters
-    ----------
-    parameters : of the driver
-    own_process : nothing but this loop and the controller in it runs in the process: it waits for nobody
-    """
+    """What the parameters want the loop to ask of the operating system."""
     get = parameters.get
     cpus = tuple(int(cpu) for cpu in get("rt.cpu_affinity") if cpu >= 0)
     priority = int(get("rt.priority"))
@@ -159,17 +135,7 @@ def realtime_settings(parameters: ParameterServer, *, own_process: bool) -> Real
 
 
 def declare_limits(parameters: ParameterServer, limits: Limits) -> Limits:
-    """Declare the limits of the robot file; a parameter can only lower them, those of single tendons too.
-
-    Parameters
-    ----------
-    parameters : of the driver
-    limits : of the robot file
-
-    Raises
-    ------
-    ContinuumRobotError : what somebody set is above the file's, or does not fit together
-    """
+    """Declare the limits of the robot file; a parameter can only lower them, those of single tendons too."""
     every = [field.name for field in dataclasses.fields(limits)]
     settings = parameters.declare_settings("limits", limits.common, leave_out=["tendons"], only_lower=every)
     return limits.lowered(settings.value)
@@ -178,17 +144,6 @@ def declare_limits(parameters: ParameterServer, limits: Limits) -> Limits:
 def declare_temperatures(
     parameters: ParameterServer, actuators: Actuators, take: Callable[[Actuators, set[str]], None]
 ) -> Settings:
-    """Declare the motors' warning and error temperature, live; as :func:`declare_limits`.
-
-    Parameters
-    ----------
-    parameters : of the driver
-    actuators : of the robot file
-    take : gets them with other temperatures
-
-    Raises
-    ------
-    ContinuumRobotError : what somebody set is above the file's, or does not fit together
-    """
+    """Declare the motors' warning and error temperature, live; as :func:`declare_limits`."""
     others = [field.name for field in dataclasses.fields(actuators) if field.name not in TEMPERATURES]
     return parameters.declare_settings("", actuators, leave_out=others, only_lower=TEMPERATURES, take=take)

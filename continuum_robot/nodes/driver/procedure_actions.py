@@ -59,14 +59,7 @@ class _Work:
 
 
 class ProcedureActions:
-    """Serves ``home_tendons``, ``check_tendons`` and ``calibrate_torque`` for the driver node.
-
-    Parameters
-    ----------
-    node : the driver
-    drive : lets a procedure drive its tendons
-    homing : takes a new homing over
-    """
+    """Serves ``home_tendons``, ``check_tendons`` and ``calibrate_torque`` for the driver node."""
 
     def __init__(self, node: ManagedNode, drive: ProcedureDrive, homing: StoredHoming) -> None:
         self._log = node.get_logger()

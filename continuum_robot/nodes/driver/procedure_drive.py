@@ -23,19 +23,7 @@ ACTIVATION = "an activation"
 
 
 class ProcedureDrive:
-    """Runs one procedure at a time, in the thread of who asks for it, and none beside an activation.
-
-    Parameters
-    ----------
-    node : the driver: its state and its log
-    loop : gives the loop, None while not configured
-    publish_status : publishes ``driver_status``
-
-    Attributes
-    ----------
-    owner : who may switch the torque on, and alone may switch it off again: an action's name, an activation, or ""
-    gravity : in which the robot is, where a stage turns it
-    """
+    """Runs one procedure at a time, in the thread of who asks for it, and none beside an activation."""
 
     def __init__(
         self, node: ManagedNode, loop: Callable[[], DriverLoop | None], publish_status: Callable[[], None]
@@ -46,20 +34,7 @@ class ProcedureDrive:
         self._lock = threading.Lock()
 
     def reserve(self, owner: str) -> contextlib.ExitStack:
-        """Before anything is zeroed or switched on, which takes a while: nobody else begins meanwhile.
-
-        Parameters
-        ----------
-        owner : who begins
-
-        Returns
-        -------
-        a context that frees it at its end
-
-        Raises
-        ------
-        DeviceError : another one is under way
-        """
+        """Before anything is zeroed or switched on, which takes a while: nobody else begins meanwhile."""
         with self._lock:
             if self.owner:
                 raise DeviceError("tendon_driver", f"{self.owner} is under way", "Wait for its end, or cancel it")
@@ -84,12 +59,7 @@ class ProcedureDrive:
         return None if loop is None else loop.reading
 
     def begin(self, procedure: Procedure[Any]) -> ProcedureRun:
-        """Switch the torque on and let a procedure drive the tendons, once reserved; not in the executor's thread.
-
-        Raises
-        ------
-        DeviceError : the driver is not inactive, a fault is latched, or a device cannot be enabled
-        """
+        """Switch the torque on and let a procedure drive the tendons, once reserved; not in the executor's thread."""
         loop = configured(self._loop())
         if self._node.state != "inactive":
             raise DeviceError(
@@ -110,12 +80,7 @@ class ProcedureDrive:
         return run
 
     def finish(self, run: ProcedureRun, cancelled: threading.Event) -> None:
-        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread.
-
-        Parameters
-        ----------
-        cancelled : set by who cancels it
-        """
+        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread."""
         loop = configured(self._loop())
 
         def over() -> bool:
@@ -134,12 +99,7 @@ class ProcedureDrive:
             self._publish_status()
 
     def end(self, loop: DriverLoop | None) -> None:
-        """The node is brought down meanwhile: ramp to the safe tension and let go.
-
-        Parameters
-        ----------
-        loop : of the node, None where it is not configured
-        """
+        """The node is brought down meanwhile: ramp to the safe tension and let go."""
         if loop is None or loop.procedure is None:
             return
         if loop.running and not loop.hangs:

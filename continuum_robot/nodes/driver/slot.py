@@ -24,10 +24,6 @@ class ControllerSlot:
 
     The nodes may be configured in any order. Transitions of both run in the executor's thread; rows come in the
     thread that reads the cycle's log.
-
-    Attributes
-    ----------
-    driver_flow, driver_clock : how the driver publishes and listens in lock-step, and its clock; None in real time
     """
 
     def __init__(self) -> None:
@@ -45,13 +41,7 @@ class ControllerSlot:
     # The controller's side
 
     def offer(self, build: Build, on_row: OnRow) -> None:
-        """Have a controller made in the driver's form, and put it into the cycle, inactive.
-
-        Parameters
-        ----------
-        build : makes it
-        on_row : called with the rows of the cycle's log
-        """
+        """Have a controller made in the driver's form, and put it into the cycle, inactive."""
         with self._lock:
             self._build, self._on_row, self._active = build, on_row, False
             self._attach()
@@ -64,16 +54,7 @@ class ControllerSlot:
             self._detach()
 
     def act(self, *, on: bool) -> None:
-        """Whether the controller acts; it starts at the measured place with the tensions as they are.
-
-        Parameters
-        ----------
-        on : it does
-
-        Raises
-        ------
-        DeviceError : the driver is not configured
-        """
+        """Whether the controller acts; it starts at the measured place with the tensions as they are."""
         with self._lock:
             self._active = on
             loop = self._loop
@@ -87,24 +68,14 @@ class ControllerSlot:
                 loop.call(lambda: loop.cycle.control_now(on=on))
 
     def call(self, function: Callable[[ControllerCycle], Any]) -> Any:
-        """Do something with the controller between two cycles; None where there is none.
-
-        Parameters
-        ----------
-        function : gets it
-        """
+        """Do something with the controller between two cycles; None where there is none."""
         loop, controller = self._loop, self._controller
         if loop is None or controller is None:
             return None
         return loop.call(lambda: function(controller))
 
     def watch_closely(self, *, on: bool) -> None:
-        """Whether Python code looks into the controller after each cycle, so that the cycle waits for it.
-
-        Parameters
-        ----------
-        on : it does
-        """
+        """Whether Python code looks into the controller after each cycle, so that the cycle waits for it."""
         with self._lock:
             self._closely = on
             if self._loop is not None:
@@ -113,12 +84,7 @@ class ControllerSlot:
                     self._loop.call(lambda: None)  # the compiled cycle leaves its C code, and only then looks
 
     def flow(self, node: Any) -> Flow:
-        """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is.
-
-        Parameters
-        ----------
-        node : of the controller
-        """
+        """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is."""
         return node.flow if self.driver_flow is None else self.driver_flow
 
     @property
@@ -134,13 +100,7 @@ class ControllerSlot:
     # The driver's side
 
     def join(self, loop: DriverLoop, form: Form) -> None:
-        """The driver is configured.
-
-        Parameters
-        ----------
-        loop : of the driver, not started
-        form : of its cycle
-        """
+        """The driver is configured."""
         with self._lock:
             self._loop, self._form = loop, form
             loop.python_paced = self._closely
@@ -153,12 +113,7 @@ class ControllerSlot:
             self._loop = self._form = None
 
     def on_row(self, row: list[float]) -> None:
-        """A cycle of the driver ended.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """A cycle of the driver ended."""
         on_row = self._on_row
         if on_row is not None:
             on_row(row)

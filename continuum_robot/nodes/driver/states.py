@@ -21,13 +21,7 @@ FOREIGN_STATES_S = 0.5
 
 
 class StatePublisher:
-    """Publishes ``tendon_states`` and ``tendon_states_decimated`` of the cycle's rows.
-
-    Parameters
-    ----------
-    node : the driver
-    flow : how it publishes
-    """
+    """Publishes ``tendon_states`` and ``tendon_states_decimated`` of the cycle's rows."""
 
     def __init__(self, node: ManagedNode, flow: Flow) -> None:
         self._clock = node.clock
@@ -45,16 +39,7 @@ class StatePublisher:
         decimation: int,
         trips: RoundTripStatistics | None,
     ) -> None:
-        """Make the messages of a robot, before :meth:`publish`.
-
-        Parameters
-        ----------
-        row : where its numbers stand
-        robot : that is being configured
-        simulated : what the messages say of the devices
-        decimation : every how many states a decimated one
-        trips : called with each state; None: nobody answers over a topic
-        """
+        """Make the messages of a robot, before :meth:`publish`."""
         layout = states_layout(robot.tendon_count, displacements=robot.takes_displacements)
         self._layout, self._row, self._decimation, self._trips = layout, row, decimation, trips
         self._numbers = layout.editable()
@@ -69,12 +54,7 @@ class StatePublisher:
         self._limited = place["limited"]
 
     def publish(self, numbers_of_row: list[float]) -> None:
-        """Publish what a cycle read; what is not known is NaN.
-
-        Parameters
-        ----------
-        numbers_of_row : of the cycle's log
-        """
+        """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
         for target, source in self._fields:
@@ -91,13 +71,7 @@ class StatePublisher:
 
 
 class OtherDriver:
-    """Notices a driver of the same name in the DDS domain, while this one does not publish itself.
-
-    Parameters
-    ----------
-    node : this driver
-    publishing : whether states are this driver's own
-    """
+    """Notices a driver of the same name in the DDS domain, while this one does not publish itself."""
 
     def __init__(self, node: Any, publishing: Callable[[], bool]) -> None:
         self._publishing = publishing

@@ -40,10 +40,6 @@ def timing_of(values: Mapping[str, str]) -> dict[str, float | int | str]:
 
     With the controller in the cycle a round trip is the response: from a cycle's beginning, before it reads, to its
     command written. Over topics it is the way from the published state to the command that answers it.
-
-    Parameters
-    ----------
-    values : by key, as on /diagnostics
     """
     found: dict[str, float | int | str] = {
         name: int(values[key]) if key in _COUNTS else float(values[key])

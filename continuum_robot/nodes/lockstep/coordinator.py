@@ -50,14 +50,6 @@ class LockstepCoordinator:
     """Gives turns, and counts the messages of lock-step. Made with the driver's node and kept as long as it.
 
     All methods but those that make publishers and subscriptions are for the loop's thread; the node is spun in another.
-
-    Parameters
-    ----------
-    node : the driver
-    clock : its clock; the coordinator sets it
-    limit_s : wall-clock time that a participant may take for a turn, s
-    while_waiting : called where a turn is waited for, after each :meth:`wake` and each answer
-    interrupted : asked then; where it is true, the turns under way are given up, as after :meth:`close`
     """
 
     def __init__(
@@ -90,43 +82,19 @@ class LockstepCoordinator:
     # Messages of the coordinator itself
 
     def create_publisher(self, kind: Any, topic: str) -> CountedPublisher:
-        """A publisher whose messages are counted.
-
-        Parameters
-        ----------
-        kind : type of the messages
-        topic : relative name
-        """
+        """A publisher whose messages are counted."""
         return CountedPublisher(self._node, kind, topic, self._on_publish)
 
     def listen(
         self, kind: Any, topic: str, callback: Callable[..., None], *, raw: bool = False, with_gid: bool = False
     ) -> None:
-        """Hear a topic of the participants; the callback is called by :meth:`wait_heard`.
-
-        Parameters
-        ----------
-        kind : type of the messages
-        topic : relative name
-        callback : gets each message, in the thread that calls :meth:`wait_heard`
-        raw : the callback takes bytes
-        with_gid : the callback gets the GID of the publisher too; the node is a managed one
-        """
+        """Hear a topic of the participants; the callback is called by :meth:`wait_heard`."""
         self._inboxes.append(
             Inbox(self._node, kind, topic, callback, raw=raw, with_gid=with_gid, on_heard=self._signal)
         )
 
     def wait_heard(self) -> bool:
-        """Handle everything that the participants have published on the topics that are listened to.
-
-        Returns
-        -------
-        False when it was closed or interrupted meanwhile
-
-        Raises
-        ------
-        DeviceError : what they say that they published did not come
-        """
+        """Handle everything that the participants have published on the topics that are listened to."""
         end_s = None
         for inbox in self._inboxes:
             while inbox.heard < self._turns.totals.get(inbox.topic, 0):
@@ -144,12 +112,7 @@ class LockstepCoordinator:
         return True
 
     def publish_clock(self, now_ns: int) -> None:
-        """Publish the time on /clock, for tools and nodes with use_sim_time that take no part.
-
-        Parameters
-        ----------
-        now_ns : ns
-        """
+        """Publish the time on /clock, for tools and nodes with use_sim_time that take no part."""
         conversions.set_stamp(self._clock_message.clock, now_ns)
         self._clocks.publish(self._clock_message)
 
@@ -159,18 +122,6 @@ class LockstepCoordinator:
         """Ask who is there, and wait until all have answered and heard everything so far; time stands still.
 
         To be called before time begins, when all nodes are active, and again after one was activated meanwhile.
-
-        Parameters
-        ----------
-        names : of the participants, in the order of their turns, relative to the driver's namespace
-
-        Returns
-        -------
-        False when it was closed or interrupted meanwhile
-
-        Raises
-        ------
-        DeviceError : not all came in time
         """
         for name in names:
             if name not in self._turns.members:
@@ -193,20 +144,7 @@ class LockstepCoordinator:
         return not self._asked
 
     def run_due(self, now_ns: int) -> bool:
-        """Give turns until nobody has anything to do at this time.
-
-        Parameters
-        ----------
-        now_ns : simulated time, ns
-
-        Returns
-        -------
-        False when it was closed or interrupted meanwhile
-
-        Raises
-        ------
-        DeviceError : a participant did not answer, or participants answer each other without end
-        """
+        """Give turns until nobody has anything to do at this time."""
         self._clock.set_ns(now_ns)
         self._take_answers()
         turns, before = self._turns, self._step
@@ -227,20 +165,7 @@ class LockstepCoordinator:
                 )
 
     def run_all(self, now_ns: int) -> bool:
-        """Give everybody a turn, those too that let messages wait, and then to who has something to do.
-
-        Parameters
-        ----------
-        now_ns : simulated time, ns
-
-        Returns
-        -------
-        False when it was closed or interrupted meanwhile
-
-        Raises
-        ------
-        DeviceError : as :meth:`run_due`
-        """
+        """Give everybody a turn, those too that let messages wait, and then to who has something to do."""
         self._clock.set_ns(now_ns)
         self._take_answers()
         for member in self._turns.members.values():

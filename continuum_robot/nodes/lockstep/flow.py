@@ -45,13 +45,7 @@ class FlowTimer(Protocol):
 
 
 class FlowLoop(Protocol):
-    """A cycle at a fixed rate: see :class:`~continuum_robot.runtime.periodic.PeriodicThread`.
-
-    Attributes
-    ----------
-    period_s : of a cycle, s
-    statistics : of its timing
-    """
+    """A cycle at a fixed rate: see :class:`~continuum_robot.runtime.periodic.PeriodicThread`."""
 
     period_s: float
     statistics: LoopStatistics
@@ -70,14 +64,7 @@ class Flow(Protocol):
     """Publishers, subscriptions, timers and loops of a node."""
 
     def create_publisher(self, kind: Any, topic: str, profile: QoSProfile) -> FlowPublisher:
-        """A publisher.
-
-        Parameters
-        ----------
-        kind : type of the messages
-        topic : relative name
-        profile : quality of service in real time
-        """
+        """A publisher."""
 
     def create_subscription(
         self,
@@ -90,26 +77,10 @@ class Flow(Protocol):
         lazy: bool = False,
         with_gid: bool = False,
     ) -> None:
-        """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed.
-
-        Parameters
-        ----------
-        kind : type of the messages
-        topic : relative name
-        callback : gets each message
-        profile : quality of service in real time
-        raw : the callback takes bytes
-        lazy : a message does not make it the node's turn; it is handled in the next one
-        with_gid : the callback gets the GID of the publisher too, as bytes
-        """
+        """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed."""
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
-        """A timer, stopped.
-
-        Parameters
-        ----------
-        callback : called when it is due
-        """
+        """A timer, stopped."""
 
     def create_loop(
         self,
@@ -118,33 +89,15 @@ class Flow(Protocol):
         cycle: Callable[[float, float], None],
         on_failure: Callable[[BaseException], None],
     ) -> FlowLoop:
-        """A loop, stopped.
-
-        Parameters
-        ----------
-        name : of the loop's thread in real time
-        period_s : of a cycle, s
-        cycle : gets the monotonic time of its start and the time since the one before, s
-        on_failure : called with what a cycle raised; the loop has ended then
-        """
+        """A loop, stopped."""
 
     def hold(self, future: Future[Any]) -> None:
-        """In lock-step the node's turn lasts until this is done.
-
-        Parameters
-        ----------
-        future : the answer of a service
-        """
+        """In lock-step the node's turn lasts until this is done."""
 
 
 class RealTimer:
     """A timer of rclpy on the monotonic clock. One for good: the EventsExecutor does not take it well when a callback
     destroys what it listens to.
-
-    Parameters
-    ----------
-    node : that it belongs to
-    callback : called when it is due
     """
 
     def __init__(self, node: Node, callback: Callable[[], None]) -> None:
@@ -162,12 +115,7 @@ class RealTimer:
 
 
 class RealFlow:
-    """The flow in real time: rclpy's own publishers and subscriptions, threads for loops.
-
-    Parameters
-    ----------
-    node : that it belongs to
-    """
+    """The flow in real time: rclpy's own publishers and subscriptions, threads for loops."""
 
     def __init__(self, node: ManagedNode) -> None:
         self._node = node
@@ -209,9 +157,4 @@ class RealFlow:
         return PeriodicThread(name, period_s, cycle, on_failure=on_failure, on_refused=self._node.warn_of_all)
 
     def hold(self, future: Future[Any]) -> None:
-        """Does nothing: real time waits for nobody.
-
-        Parameters
-        ----------
-        future : the answer of a service
-        """
+        """Does nothing: real time waits for nobody."""

@@ -34,20 +34,7 @@ LAG_S = 0.1
 
 
 class CountedPublisher:
-    """A publisher in lock-step.
-
-    Parameters
-    ----------
-    node : that publishes
-    kind : type of the messages
-    topic : relative name
-    on_publish : called after each message
-
-    Attributes
-    ----------
-    topic : full name
-    count : messages so far
-    """
+    """A publisher in lock-step."""
 
     def __init__(self, node: Any, kind: Any, topic: str, on_publish: Callable[[CountedPublisher], None]) -> None:
         self._publisher = node.create_publisher(kind, topic, qos.lockstep())
@@ -67,23 +54,7 @@ class CountedPublisher:
 
 
 class Inbox:
-    """Messages of a topic that wait to be handled.
-
-    Parameters
-    ----------
-    node : that listens
-    kind : type of the messages
-    topic : relative name
-    callback : gets each message when its time has come
-    raw : the callback takes bytes
-    with_gid : the callback gets the publisher's GID too
-    on_heard : called when a message has come
-
-    Attributes
-    ----------
-    topic : full name
-    heard : messages that came so far
-    """
+    """Messages of a topic that wait to be handled."""
 
     def __init__(
         self,
@@ -121,20 +92,7 @@ class Inbox:
 
 
 class SteppedLoop:
-    """A loop whose cycles are called in the node's turns.
-
-    Parameters
-    ----------
-    participant : whose loop it is
-    period_s : of a cycle, s
-    cycle : gets the time and the time since the cycle before, s
-    on_failure : called with what a cycle raised; the loop has ended then
-
-    Attributes
-    ----------
-    period_s : as given
-    statistics : of its timing, on simulated time; execution on the wall clock
-    """
+    """A loop whose cycles are called in the node's turns."""
 
     def __init__(
         self,
@@ -156,22 +114,12 @@ class SteppedLoop:
         self._timer.start(self.period_s)
 
     def stop(self, timeout_s: float = 2.0) -> bool:  # noqa: ARG002
-        """End; True, it cannot hang.
-
-        Parameters
-        ----------
-        timeout_s : not needed
-        """
+        """End; True, it cannot hang."""
         self._timer.cancel()
         return True
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:  # noqa: ARG002
-        """Run ``function`` at once: cycles and callbacks share a thread.
-
-        Parameters
-        ----------
-        timeout_s : not needed
-        """
+        """Run ``function`` at once: cycles and callbacks share a thread."""
         return function()
 
     def _step(self) -> None:
@@ -192,11 +140,6 @@ class LockstepParticipant:
     A turn: the node waits until it has received all messages that the coordinator counted as published, handles them
     in the order of its subscriptions, calls its timers that are due, and answers. What it publishes, and timers that it
     starts, outside of its turns, in a service for instance, are reported at once.
-
-    Parameters
-    ----------
-    node : that it belongs to
-    clock : of the node; the coordinator's turns set it
     """
 
     def __init__(self, node: ManagedNode, clock: SteppedClock) -> None:
@@ -263,12 +206,7 @@ class LockstepParticipant:
         return SteppedLoop(self, period_s, cycle, on_failure)
 
     def hold(self, future: Future[Any]) -> None:
-        """See :meth:`Flow.hold`.
-
-        Parameters
-        ----------
-        future : the answer of a service
-        """
+        """See :meth:`Flow.hold`."""
         if self._busy:
             self._holds.append(future)
 

@@ -14,16 +14,7 @@ _LONGEST_REASON = 200
 
 @contextlib.contextmanager
 def readable(bag: Path) -> Iterator[None]:
-    """While a recording is opened and its messages are taken apart.
-
-    Parameters
-    ----------
-    bag : as the user named it, for the message
-
-    Raises
-    ------
-    RecordingError : something in it cannot be read, or messages are of other types than this stack's
-    """
+    """While a recording is opened and its messages are taken apart."""
     try:
         yield
     except RecordingError:

@@ -44,11 +44,6 @@ class Channel:
     """A topic in a file: its full name, the message type with its encoding and definition, and the QoS it was offered.
 
     ``message_encoding`` is ``cdr`` for ROS 2; ``qos`` is rosbag2's YAML, empty where it is not reported.
-
-    Attributes
-    ----------
-    type_name : of the message, such as ``continuum_robot/msg/Shape``
-    definition_encoding : ``ros2msg``
     """
 
     topic: str
@@ -61,13 +56,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A serialised message, and when the recorder took it, ns.
-
-    Attributes
-    ----------
-    time_ns : since the epoch, ns
-    data : the message
-    """
+    """A serialised message, and when the recorder took it, ns."""
 
     channel: Channel
     time_ns: int
@@ -76,17 +65,7 @@ class Message:
 
 @dataclass
 class McapScan:
-    """What a file holds from its front on, as far as it is complete.
-
-    Attributes
-    ----------
-    file : the file
-    profile, library : what its header states: ``ros2`` and who wrote it
-    channels : by their number in the file
-    metadata : values of each metadata record, those of the same name merged
-    complete : whether the file's end was met, index and all; set when everything was read
-    lost_bytes : how much lies behind the last complete record
-    """
+    """What a file holds from its front on, as far as it is complete."""
 
     file: Path
     profile: str = ""
@@ -103,12 +82,7 @@ class McapScan:
         return self.metadata.get(METADATA_NAME, {})
 
     def messages(self) -> Iterator[Message]:
-        """All messages in the order of the file.
-
-        Raises
-        ------
-        RecordingError : not an MCAP file, or not readable
-        """
+        """All messages in the order of the file."""
         yield from self._walk(chunks=True)
 
     def read_metadata(self) -> McapScan:
@@ -220,11 +194,8 @@ def find_mcap_files(folder: Path) -> list[Path]:
 
 
 def part_of(file: Path) -> tuple[str, int]:
-    """Name of the recording of which a file is a part, and which part it is, as ros2 bag splits; -1: of no split one.
-
-    Parameters
-    ----------
-    file : path of an MCAP file
+    """Name of the recording of which a file is a part, and which part it is, as ros2 bag splits; -1: of no
+    split one.
     """
     name, _, number = file.stem.rpartition("_")
     return (name, int(number)) if name and number.isascii() and number.isdecimal() else (file.stem, -1)

@@ -84,12 +84,8 @@ class _File(io.RawIOBase):
 
 
 class ChunkedMcapWriter(McapWriter):
-    """rosbags' MCAP storage with metadata records, which can drop its newest chunks so that the index fits on the disk.
-
-    Parameters
-    ----------
-    path : folder of the bag; the file gets its name
-    compression : as rosbags asks for it
+    """rosbags' MCAP storage with metadata records, which can drop its newest chunks so that the index fits
+    on the disk.
     """
 
     def __init__(self, path: Path, compression: CompressionMode) -> None:
@@ -105,13 +101,7 @@ class ChunkedMcapWriter(McapWriter):
         self._metadata: list[records.MetadataIndex] = []
 
     def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
-        """Write a metadata record at once, whole or, where :class:`OSError` is raised, not at all.
-
-        Parameters
-        ----------
-        name : of the record
-        values : text by key
-        """
+        """Write a metadata record at once, whole or, where :class:`OSError` is raised, not at all."""
         start = self.file.tell()
         data = _written(records.Metadata(name, dict(values)))
         try:
@@ -167,13 +157,7 @@ class ChunkedMcapWriter(McapWriter):
         )
 
     def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
-        """Add a message; chunks are small, since a full disk costs the newest ones.
-
-        Parameters
-        ----------
-        timestamp : ns since the epoch
-        data : the serialised message
-        """
+        """Add a message; chunks are small, since a full disk costs the newest ones."""
         chunk, channel = self.chunk, connection.id
         self.message_start_time = min(timestamp, self.message_start_time)
         self.message_end_time = max(timestamp, self.message_end_time)
@@ -214,13 +198,7 @@ class ChunkedMcapWriter(McapWriter):
         return self.file.tell()
 
     def close(self, version: int, metadata: str) -> None:
-        """Write what is pending, then the summary that makes the file quick to open, and close it.
-
-        Parameters
-        ----------
-        version : of rosbag2, which is written in ``metadata`` too
-        metadata : rosbag2's own, YAML
-        """
+        """Write what is pending, then the summary that makes the file quick to open, and close it."""
         _ = version
         if self.chunk.bio.tell():
             self.close_chunk()

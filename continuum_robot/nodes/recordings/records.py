@@ -11,23 +11,13 @@ from continuum_robot.nodes.base.parameters import ParameterServer
 
 
 def declare_record_folder(parameters: ParameterServer) -> None:
-    """Declare the parameter of :func:`record_folder`.
-
-    Parameters
-    ----------
-    parameters : of the node
-    """
+    """Declare the parameter of :func:`record_folder`."""
     meaning = "where records of the robot are kept, empty: in the user's data folder"
     parameters.declare("calibration_folder", "", meaning, read_only=True)
 
 
 def record_folder(node: ManagedNode) -> Path:
-    """The folder of a node's records; those of simulated robots lie apart.
-
-    Parameters
-    ----------
-    node : with the parameter
-    """
+    """The folder of a node's records; those of simulated robots lie apart."""
     given = str(node.parameters.get("calibration_folder"))
     folder = Path(given).expanduser() if given else calibration_folder()
     return simulated_folder(folder) if node.simulated else folder

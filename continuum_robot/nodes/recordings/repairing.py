@@ -22,35 +22,14 @@ from continuum_robot.nodes.recordings.writing import REMEDY, BagWriter, message_
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record.
-
-    Attributes
-    ----------
-    messages : how many were saved
-    lost_bytes : behind the last whole record
-    """
+    """What could be saved of a recording: how many messages, and how many bytes behind the last whole record."""
 
     messages: int
     lost_bytes: int
 
 
 def repair(files: Sequence[Path], folder: Path) -> RepairReport:
-    """Copy what is readable of a recording into a new one with its index and metadata.yaml.
-
-    Parameters
-    ----------
-    files : an MCAP file, or the parts of a split recording in their order; cut off, as by a killed recorder, or whole.
-        They are left as they are
-    folder : of the new recording; must not exist
-
-    Returns
-    -------
-    what was saved
-
-    Raises
-    ------
-    RecordingError : not an MCAP file of ROS 2, nothing readable in it, or the new one cannot be written
-    """
+    """Copy what is readable of a recording into a new one with its index and metadata.yaml."""
     # Of a part that had just been begun the file may be there and empty.
     begun = [file for file in files if len(files) == 1 or file.stat().st_size >= len(MAGIC)]
     scans = [McapScan(file).read_metadata() for file in begun]

@@ -70,13 +70,7 @@ class BagWriter(Writer):
 
 @dataclass(frozen=True, slots=True)
 class RecordingReport:
-    """What a recording holds.
-
-    Attributes
-    ----------
-    written, dropped : messages in the file, and messages that were lost because the queue or the disk was full
-    problem : why the recording ended early, empty when it did not
-    """
+    """What a recording holds."""
 
     written: int
     dropped: int
@@ -84,18 +78,7 @@ class RecordingReport:
 
 
 class BagRecorder:
-    """Records serialised messages in a thread of its own, behind a bounded queue.
-
-    Parameters
-    ----------
-    folder : made here; must not exist. It holds one .mcap file and metadata.yaml
-    metadata : stored with the recording, text by key: at the front of the MCAP file and in metadata.yaml
-    on_problem : called once, in the writer's thread, with the sentence when writing failed
-
-    Raises
-    ------
-    RecordingError : the folder exists or cannot be made
-    """
+    """Records serialised messages in a thread of its own, behind a bounded queue."""
 
     def __init__(
         self,
@@ -124,18 +107,7 @@ class BagRecorder:
         self._thread.start()
 
     def add_topic(self, topic: str, type_name: str, *, latched: bool = False) -> None:
-        """Announce a topic.
-
-        Parameters
-        ----------
-        topic : its full name
-        type_name : e.g. ``continuum_robot/msg/TendonStates``
-        latched : whether its publishers keep the last message for those who come later
-
-        Raises
-        ------
-        RecordingError : the type's definition is not found, or the recording has ended
-        """
+        """Announce a topic."""
         if topic in self._connections or self.problem:
             return
         store = self._types.store_with(type_name, self.folder)
@@ -145,12 +117,7 @@ class BagRecorder:
             )
 
     def add_metadata(self, values: Mapping[str, str]) -> None:
-        """Store further metadata, text by key, over what is there; written by the recorder's thread.
-
-        Parameters
-        ----------
-        values : text by key
-        """
+        """Store further metadata, text by key, over what is there; written by the recorder's thread."""
         self._notes.append(dict(values))
 
     def wait_for_room(self) -> None:
@@ -159,13 +126,7 @@ class BagRecorder:
             time.sleep(DRAIN_PERIOD_S)
 
     def write(self, topic: str, data: bytes, time_ns: int) -> None:
-        """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts.
-
-        Parameters
-        ----------
-        topic : its full name
-        data : the serialised message
-        """
+        """Queue a serialised message that arrived at ``time_ns``; never blocks, a full queue drops it and counts."""
         connection = self._connections.get(topic)
         if connection is None or self.problem:
             self.dropped += 1
@@ -292,12 +253,7 @@ class BagRecorder:
 
 
 def message_type_hash(type_name: str, definition: str, file: Path) -> str:
-    """RIHS01 hash of the definition of ``type_name``.
-
-    Raises
-    ------
-    RecordingError : names ``file``: the definition is not readable
-    """
+    """RIHS01 hash of the definition of ``type_name``."""
     try:
         store = get_typestore(Stores.EMPTY)
         store.register(get_types_from_msg(definition, type_name))
@@ -329,12 +285,7 @@ class MessageTypes:
 
 
 def find_definition(type_name: str) -> Path | None:
-    """The installed .msg file of a type such as ``continuum_robot/msg/TendonStates``; None where there is none.
-
-    Parameters
-    ----------
-    type_name : with package and kind
-    """
+    """The installed .msg file of a type such as ``continuum_robot/msg/TendonStates``; None where there is none."""
     package, _, name = type_name.split("/")
     here = Path(__file__).resolve()
     prefixes = [Path(entry) for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if entry]

@@ -19,21 +19,7 @@ HOLDING = "holding, not started"
 
 
 class MotionStart:
-    """Shows on ``reference_holding`` whether the robot holds until somebody starts a motion.
-
-    Parameters
-    ----------
-    node : the reference source
-    on_driver : called where the driver stops obeying commands while it did, and where it obeys them again
-    on_controller : called where another controller commands and the driver obeys on
-
-    Attributes
-    ----------
-    holding : no motion was started since the last activation, or it was ended by a hold or by the driver
-    driver : last published state of the driver, "" before
-    controller : that commands the tendons, as the driver published last, "" before
-    stopped : the driver has stopped, by a fault, an e-stop or the controller hold_tension, and does not follow yet
-    """
+    """Shows on ``reference_holding`` whether the robot holds until somebody starts a motion."""
 
     def __init__(self, node: ManagedNode, on_driver: Callable[[], None], on_controller: Callable[[], None]) -> None:
         self.holding = True
@@ -65,12 +51,7 @@ class MotionStart:
         return self.controller == TIP
 
     def set_holding(self, holding: bool) -> None:
-        """Say whether it holds, where that is new.
-
-        Parameters
-        ----------
-        holding : False: a motion was started
-        """
+        """Say whether it holds, where that is new."""
         if holding != self.holding:
             self.holding = holding
             self._holding_topic.publish(Bool(data=holding))

@@ -29,12 +29,7 @@ BEGIN_S = 2.0
 
 
 class NodeReaction:
-    """Parameters ``reaction.*``, the service ``~/resume`` and the topic ``reaction_state`` of the reference source.
-
-    Parameters
-    ----------
-    node : the reference source
-    """
+    """Parameters ``reaction.*``, the service ``~/resume`` and the topic ``reaction_state`` of the reference source."""
 
     def __init__(self, node: ManagedNode) -> None:
         self._node = node
@@ -76,14 +71,7 @@ class NodeReaction:
             self._reaction.resume()
 
     def answer(self, reference: ClarkeReference, measured: Vector | None, dt: float) -> ClarkeReference:
-        """What the robot is to follow instead.
-
-        Parameters
-        ----------
-        reference : that was asked for, arrays of shape (2m,)
-        measured : coordinates, shape (2m,), m, None where they are not known
-        dt : time since the last one, s
-        """
+        """What the robot is to follow instead."""
         reaction, settings = self._reaction, self._settings
         if reaction is None or settings is None:
             return reference

@@ -22,19 +22,7 @@ FRESH_S = 0.25
 
 
 class StageLine:
-    """Hears ``base_stage/state`` and ``base_stage/status``, and writes ``base_stage/command``.
-
-    Parameters
-    ----------
-    node : the reference source
-    stage : of its robot
-    on_fault : called where the stage reports a fault
-
-    Attributes
-    ----------
-    stage : of the robot
-    fault : that the stage reports, "" for none
-    """
+    """Hears ``base_stage/state`` and ``base_stage/status``, and writes ``base_stage/command``."""
 
     def __init__(self, node: ManagedNode, stage: BaseStage, on_fault: Callable[[], None]) -> None:
         self.stage, self.fault = stage, ""
@@ -59,12 +47,7 @@ class StageLine:
         return "the base stage is not heard" if self.position is None else ""
 
     def command(self, position: Vector) -> None:
-        """Go on to a place.
-
-        Parameters
-        ----------
-        position : (2,), m and rad
-        """
+        """Go on to a place."""
         message = JointState(name=list(AXES), position=conversions.float_array(position))
         conversions.set_stamp(message.header.stamp, self._node.clock.now_ns())
         self._commands.publish(message)

@@ -32,11 +32,6 @@ class TipSolver:
     """Solves for targets in a thread of its own: a target out of reach takes longer than the controller may wait.
 
     A target that comes while another is solved for waits, the newest only.
-
-    Parameters
-    ----------
-    control : of its own, for its compiled functions serve one thread
-    beside : False: no thread, it is solved when the answer is asked for, as lock-step needs it
     """
 
     def __init__(self, control: TipControl, *, beside: bool = True) -> None:
@@ -51,14 +46,7 @@ class TipSolver:
             self._thread.start()
 
     def ask(self, target: Vector, start: Vector, *, search: bool) -> None:
-        """Solve for a target next.
-
-        Parameters
-        ----------
-        target : shape (3,), m, in the base frame
-        start : coordinates from which to begin, shape (2m,), m
-        search : look further than the nearest solution
-        """
+        """Solve for a target next."""
         with self._lock:
             self._asked = target.copy(), start.copy(), search
             self._lock.notify()
@@ -107,14 +95,7 @@ SHAPE_AGE_S = 0.25
 
 
 class TipStates:
-    """Publishes ``tip_state``.
-
-    Parameters
-    ----------
-    node : the reference source
-    frame : frame_id of targets
-    simulated : what the messages say of the devices
-    """
+    """Publishes ``tip_state``."""
 
     def __init__(self, node: ManagedNode, frame: str, *, simulated: bool) -> None:
         self._node, self._frame, self._simulated = node, frame, simulated
@@ -127,15 +108,7 @@ class TipStates:
         self._clarke = conversions.preallocate(self._message, "clarke", count)
 
     def publish(self, control: TipControl, output: TipOutput, tip: Vector | None, now_ns: int) -> None:
-        """How far the tip has come; nothing before a target is solved.
-
-        Parameters
-        ----------
-        control : of the tip
-        output : its newest
-        tip : measured, shape (3,), m, in the base frame, None where it is not known
-        now_ns : stamp, ns
-        """
+        """How far the tip has come; nothing before a target is solved."""
         solution, message = control.solution, self._message
         if solution is None:
             return
@@ -151,13 +124,7 @@ class TipStates:
         self._publisher.publish(message)
 
     def refuse(self, target: Point, problem: str) -> None:
-        """A target is not for this robot.
-
-        Parameters
-        ----------
-        target : m
-        problem : why, a phrase
-        """
+        """A target is not for this robot."""
         nothing = Point(x=math.nan, y=math.nan, z=math.nan)
         message = TipState(simulated=self._simulated, state="refused", message=problem)
         message.header.frame_id = self._frame
@@ -172,14 +139,6 @@ class TipPath:
     """Leads the reference to the newest target: solved for beside, corrected with the tip of fresh shapes.
 
     Places are in the base frame, or that of the stage which carries the robot and takes part.
-
-    Parameters
-    ----------
-    robot : without a mechanism
-    control : of its tip
-    states : called with how it goes
-    clock : of the node
-    stage : of the robot, where it has one
     """
 
     def __init__(
@@ -198,13 +157,7 @@ class TipPath:
         self._control.motion.limits = limits
 
     def start(self, here: ClarkeReference, limits: MotionLimits) -> None:
-        """Begin where the reference is, without a target yet.
-
-        Parameters
-        ----------
-        here : arrays of shape (2m,)
-        limits : of the motion
-        """
+        """Begin where the reference is, without a target yet."""
         self._solver.forget()
         here = self._with_stage(here)
         self._control.reset(here.position, here.velocity)
@@ -213,13 +166,7 @@ class TipPath:
         self._tick_ns = 0
 
     def hold(self, here: ClarkeReference, limits: MotionLimits) -> bool:
-        """Keep the tip where it is, without a step of the reference; False where the tip is not known.
-
-        Parameters
-        ----------
-        here : at rest, arrays of shape (2m,)
-        limits : of the motion
-        """
+        """Keep the tip where it is, without a step of the reference; False where the tip is not known."""
         tip, seen = self._fresh_tip(), self._tip
         if tip is None:
             return False
@@ -230,37 +177,20 @@ class TipPath:
         return True
 
     def aim(self, place: Vector, here: ClarkeReference) -> None:
-        """Go to a target, after :meth:`start`.
-
-        Parameters
-        ----------
-        place : shape (3,), m, in the base frame
-        here : the reference, arrays of shape (2m,)
-        """
+        """Go to a target, after :meth:`start`."""
         before, self._held = self._control.solution, None
         here = self._with_stage(here)
         start = here.position if before is None else before.clarke
         self._solver.ask(place, start, search=before is None or not self._control.near(before.target, place))
 
     def hear_shape(self, data: bytes) -> None:
-        """Take the tip of a shape.
-
-        Parameters
-        ----------
-        data : of a serialised ``shape``
-        """
+        """Take the tip of a shape."""
         shape = conversions.message_of(data, Shape)
         if shape is not None:
             self._tip, self._heard_s = conversions.position(shape.tip.position), self._clock.monotonic_s()
 
     def at(self, period_s: float, measured: Vector | None) -> ClarkeReference:
-        """The reference of this period.
-
-        Parameters
-        ----------
-        period_s : between two, s
-        measured : coordinates, shape (2m,), m, None where they are not known
-        """
+        """The reference of this period."""
         control, now_ns = self._control, self._clock.monotonic_ns()
         step_s = (now_ns - self._tick_ns) * 1e-9 if self._tick_ns else period_s
         self._tick_ns = now_ns

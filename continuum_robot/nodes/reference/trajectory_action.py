@@ -42,34 +42,19 @@ class Player(Protocol):
     """What plays trajectories: the reference source."""
 
     def begin_trajectory(self, make: Callable[[Robot, Vector], Trajectory]) -> Trajectory:
-        """Play what ``make`` makes of the robot and of the reference now; raises ContinuumRobotError where it cannot.
-
-        Parameters
-        ----------
-        make : (robot, coordinates (2m,), m) -> reference
+        """Play what ``make`` makes of the robot and of the reference now; raises ContinuumRobotError where
+        it cannot.
         """
 
     def trajectory_state(self, trajectory: Reference) -> tuple[float, ClarkeReference, Vector | None] | None:
-        """Time since its start, s, reference and measured coordinates (2m,), m; None: something else is played.
-
-        Parameters
-        ----------
-        trajectory : that was begun
-        """
+        """Time since its start, s, reference and measured coordinates (2m,), m; None: something else is played."""
 
     def end_trajectory(self) -> None:
         """Come to rest where the reference is."""
 
 
 def serve(node: Node, player: Player, clock: Clock) -> Any:
-    """The action's server; None where control_msgs is not installed.
-
-    Parameters
-    ----------
-    node : whose executor runs it
-    player : plays the trajectories
-    clock : whose time passes
-    """
+    """The action's server; None where control_msgs is not installed."""
     action = installed_action()
     if action is None:
         return None
@@ -84,26 +69,13 @@ def serve(node: Node, player: Player, clock: Clock) -> Any:
 
 
 class TrajectoryGoals:
-    """Follows one trajectory after the other.
-
-    Parameters
-    ----------
-    waiting : of the node
-    player : plays the trajectories
-    clock : whose time passes
-    action : its type
-    """
+    """Follows one trajectory after the other."""
 
     def __init__(self, waiting: Waiting, player: Player, clock: Clock, action: Any) -> None:
         self._waiting, self._player, self._clock, self._action = waiting, player, clock, action
 
     async def execute(self, goal: Any) -> Any:
-        """Follow one trajectory to its end, and say how that went.
-
-        Parameters
-        ----------
-        goal : its handle, of rclpy
-        """
+        """Follow one trajectory to its end, and say how that went."""
         asked, result = goal.request, self._action.Result()
         joints = list(asked.trajectory.joint_names)
 

@@ -18,16 +18,7 @@ _TAKE_TIMEOUT_S = 2.0
 
 
 class ReferenceTurn:
-    """Asks the reference source for the turn, and notes what ends it: a driver that does not obey, another writer.
-
-    Parameters
-    ----------
-    node : that writes
-
-    Attributes
-    ----------
-    driver : state of the driver, empty before it was heard
-    """
+    """Asks the reference source for the turn, and notes what ends it: a driver that does not obey, another writer."""
 
     def __init__(self, node: ManagedNode) -> None:
         self._node = node

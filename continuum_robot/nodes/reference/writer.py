@@ -17,17 +17,7 @@ BROKEN_OFF_S = 1.0
 
 
 class ReferenceWriter:
-    """Shows on ``reference_writer`` who writes, and listens to what others write.
-
-    Parameters
-    ----------
-    node : the reference source
-    own : its name as a writer
-
-    Attributes
-    ----------
-    name : of the program that writes
-    """
+    """Shows on ``reference_writer`` who writes, and listens to what others write."""
 
     def __init__(self, node: ManagedNode, own: str) -> None:
         self.name = self._own = own
@@ -44,25 +34,13 @@ class ReferenceWriter:
         return self.name == self._own
 
     def hand_to(self, name: str, *, tell: bool) -> None:
-        """From now on this program writes.
-
-        Parameters
-        ----------
-        name : of the program
-        tell : also where it is the same as before
-        """
+        """From now on this program writes."""
         if tell or name != self.name:
             self._writers.publish(String(data=name))
         self.name, self._foreign = name, None
 
     def followed(self, current: ClarkeReference | None, count: int) -> ClarkeReference | None:
-        """What the controller follows now: the source's reference or another program's, and where that stopped.
-
-        Parameters
-        ----------
-        current : newest reference of the source, arrays of shape (2m,), None for none
-        count : 2m
-        """
+        """What the controller follows now: the source's reference or another program's, and where that stopped."""
         if self.ours:
             return current
         if self._foreign is None:

@@ -23,30 +23,14 @@ _CHECK_PERIOD_S = 0.1
 
 
 def external_force_message(arc_length_m: float, force_in_base_n: NDArray[np.float64]) -> Contact:
-    """An external force for the topic.
-
-    Parameters
-    ----------
-    arc_length_m : where, from the base, m
-    force_in_base_n : shape (3,), N; zero ends it
-
-    Returns
-    -------
-    with the fields ``in_contact``, ``wrench_arc_length`` and the force in ``wrench``, in the base frame
-    """
+    """An external force for the topic."""
     message = Contact(in_contact=bool(np.any(force_in_base_n)), method="push", wrench_arc_length=float(arc_length_m))
     message.wrench = conversions.float_array([*force_in_base_n, 0.0, 0.0, 0.0])
     return message
 
 
 class SimulatedExternalForce:
-    """Takes pushes from the topic and hands them to the plant; a push ends when nobody asks for it any more.
-
-    Parameters
-    ----------
-    node : that simulates the robot
-    plant : gives the plant; raises an error of this project where there is none
-    """
+    """Takes pushes from the topic and hands them to the plant; a push ends when nobody asks for it any more."""
 
     def __init__(self, node: Node, plant: Callable[[], Plant]) -> None:
         self._node, self._plant = node, plant

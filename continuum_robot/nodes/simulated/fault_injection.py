@@ -13,13 +13,7 @@ from continuum_robot.srv import InjectFault
 def answer_injection(
     inject: Callable[[str, int, float, float], None], request: InjectFault.Request, response: InjectFault.Response
 ) -> InjectFault.Response:
-    """Fill the ``response``: what was injected, or why it was refused.
-
-    Parameters
-    ----------
-    inject : gets fault, tendon, magnitude and duration (s); raises :class:`ContinuumRobotError` where it refuses
-    request : of the service
-    """
+    """Fill the ``response``: what was injected, or why it was refused."""
     try:
         asked = check_request("InjectFault", request)
         inject(asked.fault, asked.tendon, asked.magnitude, asked.duration_s)

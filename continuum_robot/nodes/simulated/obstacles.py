@@ -21,17 +21,7 @@ _COLOR = ColorRGBA(r=0.55, g=0.6, b=0.68, a=0.35)
 
 
 def obstacle_markers(plant: Plant, base_frame: str) -> MarkerArray:
-    """A marker of triangles for each obstacle, named by it.
-
-    Parameters
-    ----------
-    plant : with a world
-    base_frame : frame_id of the markers
-
-    Raises
-    ------
-    ParameterError : a plant that has no world
-    """
+    """A marker of triangles for each obstacle, named by it."""
     if not isinstance(plant, MujocoPlant):
         raise ParameterError("plant", type(plant).__name__, "MuJoCo's, which has obstacles")
     markers = []
@@ -46,12 +36,7 @@ def obstacle_markers(plant: Plant, base_frame: str) -> MarkerArray:
 
 
 def obstacle_triangles(message: MarkerArray) -> dict[str, Vector]:
-    """Triangles of each obstacle by its name, shape (k, 3, 3), m.
-
-    Parameters
-    ----------
-    message : of :func:`obstacle_markers`
-    """
+    """Triangles of each obstacle by its name, shape (k, 3, 3), m."""
     return {
         marker.ns.removeprefix(_PREFIX): np.array([[p.x, p.y, p.z] for p in marker.points]).reshape(-1, 3, 3)
         for marker in message.markers

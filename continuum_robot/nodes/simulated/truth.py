@@ -7,12 +7,7 @@ from continuum_robot.nodes.base.parameters import ParameterServer
 
 
 def declare_true_robot(parameters: ParameterServer) -> None:
-    """Declare the parameter.
-
-    Parameters
-    ----------
-    parameters : of the node
-    """
+    """Declare the parameter."""
     meaning = (
         "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
         " empty: simulation.truth of the robot file; none: the robot itself"

@@ -24,14 +24,7 @@ PROMPT = {*GROUPS[CONTROL_LOOP], *GROUPS[SIMULATOR]}
 
 
 def group_command(nodes: Mapping[str, Mapping[str, object]], controller: str, namespace: str = "") -> list[str]:
-    """The command that runs nodes in one process.
-
-    Parameters
-    ----------
-    nodes : parameters by the nodes' names
-    controller : as in StackOptions
-    namespace : ROS namespace, "" for none
-    """
+    """The command that runs nodes in one process."""
     text = json.dumps({"controller": controller, "nodes": nodes})
     command = [sys.executable, "-m", GROUP_MODULE, text]
     if namespace.strip("/"):
@@ -40,12 +33,7 @@ def group_command(nodes: Mapping[str, Mapping[str, object]], controller: str, na
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the nodes until SIGINT or SIGTERM.
-
-    Parameters
-    ----------
-    arguments : of the command line, the program first; None: those of the process
-    """
+    """Run the nodes until SIGINT or SIGTERM."""
     given = list(sys.argv if arguments is None else arguments)
     options: dict[str, Any] = json.loads(given[1])
     parameters: dict[str, dict[str, Any]] = options["nodes"]

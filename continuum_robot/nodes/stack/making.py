@@ -35,12 +35,7 @@ _BEFORE_OTHERS = {"tendon_driver", "simulator"}
 
 
 def node_class(name: str) -> Callable[..., ManagedNode]:
-    """The class of a managed node. Its module is imported now: a process needs only those of its own nodes.
-
-    Parameters
-    ----------
-    name : of the node
-    """
+    """The class of a managed node. Its module is imported now: a process needs only those of its own nodes."""
     found: Callable[..., ManagedNode] = getattr(import_module(f"continuum_robot.nodes.{name}"), _CLASSES[name])
     return found
 
@@ -48,14 +43,7 @@ def node_class(name: str) -> Callable[..., ManagedNode]:
 def make_nodes(
     names: Sequence[str], options_of: Callable[[str], dict[str, Any]], controller: str
 ) -> dict[str, ManagedNode]:
-    """Nodes for one process; driver and controller share their cycle where both are in it.
-
-    Parameters
-    ----------
-    names : of the nodes
-    options_of : what a node is made with
-    controller : of ``CONTROLLERS``
-    """
+    """Nodes for one process; driver and controller share their cycle where both are in it."""
     slot = ControllerSlot() if controller in IN_CYCLE and set(names) >= _CYCLE else None
     own_process = set(names) in (_CYCLE, _ROBOT)
     nodes: dict[str, ManagedNode] = {}

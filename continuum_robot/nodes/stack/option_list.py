@@ -65,16 +65,7 @@ def option(
     metavar: str = "",
     **rules: Any,
 ) -> Any:
-    """A field that faces offer.
-
-    Parameters
-    ----------
-    doc : what it is for, without a full stop at the end
-    default : where no face has another
-    at : names of the faces that offer it, or what is different there
-    flags, group, metavar : of :class:`Shown`
-    rules : of its :class:`Quantity`
-    """
+    """A field that faces offer."""
     metadata = {
         "quantity": Quantity(doc, **rules),
         "faces": faces(at) if isinstance(at, str) else dict(at),

@@ -64,15 +64,7 @@ TRACKER = {"rate_hz": 60.0, "noise_m": 1e-4, "delay_s": 0.015}
 
 @dataclass(frozen=True, kw_only=True)
 class StackOptions(StackFields):
-    """What to compose: what every way to start a stack offers, and what the program that starts it adds.
-
-    Attributes
-    ----------
-    record_directory : folder in which the recording's folder is made, None: no recording
-    record_name : name of the recording's folder, empty: date and time
-    parameters : for each node name, parameters over the defaults
-    arguments : ROS command line (``--ros-args ...``) for all nodes
-    """
+    """What to compose: what every way to start a stack offers, and what the program that starts it adds."""
 
     record_directory: Path | str | None = None
     record_name: str = ""

@@ -34,15 +34,7 @@ def _meet(others: threading.Barrier) -> None:
 
 
 class ManageService:
-    """Serves ManageStack under several names.
-
-    Parameters
-    ----------
-    node : the supervisor: its namespace, names, context and executor; what fails here is a defect of it
-    names : of the services
-    operate : makes the operation with the number of a request, which the node's executor runs; gives whether it
-        succeeded, and a sentence
-    """
+    """Serves ManageStack under several names."""
 
     def __init__(
         self, node: ManagedNode, names: Sequence[str], operate: Callable[[int], Coroutine[Any, Any, tuple[bool, str]]]

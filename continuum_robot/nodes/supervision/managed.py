@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 
 class Presence:
-    """Whether a program seems to be gone, by what is known of it. Times are those of one monotonic clock, s.
-
-    Parameters
-    ----------
-    silence_s : for so long a program may say nothing once it was heard, s
-    vanished_s : for so long its services may not be listed, s
-    """
+    """Whether a program seems to be gone, by what is known of it. Times are those of one monotonic clock, s."""
 
     def __init__(self, silence_s: float, vanished_s: float) -> None:
         self._silence_s, self._vanished_s = silence_s, vanished_s
@@ -56,13 +50,7 @@ class Presence:
         self._unseen_since_s = math.inf
 
     def seems_gone(self, now_s: float, *, listed: bool) -> bool:
-        """Whether it was silent, or not listed, for too long.
-
-        Parameters
-        ----------
-        now_s : s
-        listed : its services are there
-        """
+        """Whether it was silent, or not listed, for too long."""
         self._unseen_since_s = math.inf if listed else min(self._unseen_since_s, now_s)
         silent = self._heard_s > -math.inf and now_s - self._heard_s > self._silence_s
         return silent or now_s - self._unseen_since_s > self._vanished_s
@@ -85,23 +73,7 @@ _LABELS = {
 
 
 class Managed:
-    """What the supervisor knows of one node, and what it asks of it.
-
-    Parameters
-    ----------
-    supervisor : the node that asks
-    name : of the managed node
-    waiting : of the supervisor
-    on_state : called when its state may have changed
-
-    Attributes
-    ----------
-    name : as given
-    state : lifecycle state as last heard, "unknown" where it does not answer
-    problem : what it reports that is wrong with it, "" for nothing
-    defect : an exception of it that nothing handled, "" for none
-    lost : it was found gone, and has not been there since
-    """
+    """What the supervisor knows of one node, and what it asks of it."""
 
     def __init__(self, supervisor: ManagedNode, name: str, waiting: Waiting, on_state: Callable[[], None]) -> None:
         self.name = name
@@ -123,16 +95,7 @@ class Managed:
         self.lost = False
 
     async def refresh(self, patience_s: float = 0.0) -> bool:
-        """Ask it for its state.
-
-        Parameters
-        ----------
-        patience_s : how long its service may seem not to be there, s
-
-        Returns
-        -------
-        False where its service is there and does not answer; its state then is unknown
-        """
+        """Ask it for its state."""
         end_s = time.monotonic() + patience_s
         while not self._get.service_is_ready():
             if time.monotonic() >= end_s:
@@ -186,17 +149,7 @@ class Managed:
         self._presence.forget()
 
     async def appear(self, timeout_s: float, check: Callable[[], None]) -> None:
-        """Wait until it answers.
-
-        Parameters
-        ----------
-        timeout_s : at most, s
-        check : called while waiting; what it raises ends that
-
-        Raises
-        ------
-        DeviceError : it does not appear, or is finalized
-        """
+        """Wait until it answers."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             await self.refresh()
@@ -211,18 +164,7 @@ class Managed:
         self.back()
 
     async def change(self, transition: int, desired: str, timeout_s: float) -> None:
-        """Make a transition.
-
-        Parameters
-        ----------
-        transition : of lifecycle_msgs
-        desired : state to which it leads
-        timeout_s : at most, s
-
-        Raises
-        ------
-        DeviceError : it did not come to that state; reports why
-        """
+        """Make a transition."""
         request = ChangeState.Request()
         request.transition.id = transition
         self.problem = self.defect = ""
@@ -245,14 +187,7 @@ class Managed:
         raise DeviceError(self.name, reason.rstrip("."), "Remove the cause, then bring the stack up again")
 
     def heard(self, problem: str, state: str = "", defect: str = "") -> None:
-        """It spoke on /diagnostics.
-
-        Parameters
-        ----------
-        problem : what it reports that is wrong with it, "" for nothing
-        state : its lifecycle state, "" where it does not say
-        defect : an exception of it that nothing handled, "" for none
-        """
+        """It spoke on /diagnostics."""
         self._hear(state)
         self.problem, self.defect = problem, defect
 

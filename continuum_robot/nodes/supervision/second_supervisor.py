@@ -18,14 +18,7 @@ RIVAL_S = 3.0
 
 
 class SecondSupervisor:
-    """Detects ``stack_status`` of another supervisor among this supervisor's.
-
-    Parameters
-    ----------
-    node : the supervisor
-    waiting : of it
-    listen_s : before the first operation, s
-    """
+    """Detects ``stack_status`` of another supervisor among this supervisor's."""
 
     def __init__(self, node: Node, waiting: Waiting, listen_s: float) -> None:
         self._namespace, self._waiting = node.get_namespace(), waiting
@@ -41,12 +34,7 @@ class SecondSupervisor:
         return time.monotonic() - self._heard_s < RIVAL_S
 
     def own(self, message: StackStatus) -> None:
-        """A status of this supervisor, before it is published.
-
-        Parameters
-        ----------
-        message : with its stamp
-        """
+        """A status of this supervisor, before it is published."""
         self._own_stamps.append((message.header.stamp.sec, message.header.stamp.nanosec))
 
     async def refuse_after_discovery(self) -> None:

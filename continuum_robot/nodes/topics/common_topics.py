@@ -20,12 +20,7 @@ Array = NDArray[np.float64]
 
 
 class CommonTopics:
-    """Publishes them where somebody listens.
-
-    Parameters
-    ----------
-    node : that publishes
-    """
+    """Publishes them where somebody listens."""
 
     def __init__(self, node: Node) -> None:
         self._joints = node.create_publisher(JointState, "joint_states", qos.visualization())
@@ -39,25 +34,14 @@ class CommonTopics:
         return any(topic.get_subscription_count() for topic in (self._joints, self._tip, self._wrench))
 
     def prepare(self, tendons: Mapping[str, Array], prefix: str) -> None:
-        """Restart with a robot.
-
-        Parameters
-        ----------
-        tendons : for the name of each, in order, where it enters the base, shape (3,), m, base frame
-        prefix : in front of frames and joints
-        """
+        """Restart with a robot."""
         self._names = [f"{prefix}{name}" for name in tendons]
         self._guides = np.reshape(list(tendons.values()), (-1, 3))
         self._base, self._tip_frame, self._contact_frame = (f"{prefix}{name}" for name in ("base", "tip", "contact"))
         self._states_sequence = self._shape_sequence = self._contact_sequence = -1
 
     def publish_states(self, states: TendonStates) -> list[TransformStamped]:
-        """Displacement, velocity and tension of the tendons as joints of ``robot_description``, once for each state.
-
-        Returns
-        -------
-        where the ends of the tendons are, for tf; none where they are not known
-        """
+        """Displacement, velocity and tension of the tendons as joints of ``robot_description``, once for each state."""
         if states.sequence == self._states_sequence or len(states.displacement) != len(self._names):
             return []
         self._states_sequence = states.sequence
@@ -84,11 +68,8 @@ class CommonTopics:
         self._tip.publish(message)
 
     def publish_contact(self, contact: Contact) -> list[TransformStamped]:
-        """The wrench on the robot where it touches; without a contact zero at the tip, and NaN where that is unknown.
-
-        Returns
-        -------
-        the frame of a contact, for tf; none without one
+        """The wrench on the robot where it touches; without a contact zero at the tip, and NaN where that is
+        unknown.
         """
         if contact.sequence == self._contact_sequence:
             return []

@@ -23,19 +23,7 @@ NS_PER_S = 1_000_000_000
 
 
 def preallocate(message: Any, field: str, count: int, fill: float = np.nan) -> Vector:
-    """Give a ``float64[]`` field its memory once, and a numpy view on it.
-
-    Parameters
-    ----------
-    message : a ROS message that is published again and again
-    field : name of the field
-    count : number of entries
-    fill : value of every entry until the first one is written, in the field's unit
-
-    Returns
-    -------
-    shape (count,), the field's own memory: ``view[:] = values`` fills the message without allocating
-    """
+    """Give a ``float64[]`` field its memory once, and a numpy view on it."""
     memory = array.array("d", [fill] * count)
     setattr(message, field, memory)
     # The setter keeps an array.array of the right type, it does not copy.
@@ -43,16 +31,7 @@ def preallocate(message: Any, field: str, count: int, fill: float = np.nan) -> V
 
 
 def preallocate_bytes(message: Any, field: str, count: int) -> NDArray[np.uint8]:
-    """As :func:`preallocate` for a ``uint8[]`` field, filled with zeros.
-
-    Parameters
-    ----------
-    message, count : as there
-
-    Returns
-    -------
-    shape (count,), the field's own memory
-    """
+    """As :func:`preallocate` for a ``uint8[]`` field, filled with zeros."""
     memory = array.array("B", bytes(count))
     setattr(message, field, memory)
     return np.frombuffer(getattr(message, field), dtype=np.uint8)
@@ -64,13 +43,7 @@ def vector(field: array.array[float]) -> Vector:
 
 
 def message_of(data: bytes, kind: Any) -> Any:
-    """The message that bytes of a raw subscription are; None where they are none: any program may send them.
-
-    Parameters
-    ----------
-    data : serialised
-    kind : type of the message
-    """
+    """The message that bytes of a raw subscription are; None where they are none: any program may send them."""
     try:
         return deserialize_message(data, kind)
     except RuntimeError:  # the base of rclpy's own errors
@@ -78,54 +51,28 @@ def message_of(data: bytes, kind: Any) -> Any:
 
 
 def command_field(*, displacements: bool) -> str:
-    """The field of TendonCommands that actuators take.
-
-    Parameters
-    ----------
-    displacements : whether they take displacements
-    """
+    """The field of TendonCommands that actuators take."""
     return DISPLACEMENT if displacements else TENSION
 
 
 def commanded_field(*, displacements: bool) -> str:
-    """The field of TendonStates in which the driver says what it sent.
-
-    Parameters
-    ----------
-    displacements : whether the actuators take displacements
-    """
+    """The field of TendonStates in which the driver says what it sent."""
     return f"commanded_{command_field(displacements=displacements)}"
 
 
 def commanded(states: Any) -> array.array[float]:
-    """What the driver sent to the tendons, N or m, whichever their actuators take.
-
-    Parameters
-    ----------
-    states : a TendonStates message
-    """
+    """What the driver sent to the tendons, N or m, whichever their actuators take."""
     tension: array.array[float] = states.commanded_tension
     return tension if len(tension) else states.commanded_displacement
 
 
 def float_array(values: Any) -> array.array[float]:
-    """A ``float64[]`` field from numbers or a numpy array of any shape, row-major.
-
-    Parameters
-    ----------
-    values : any shape, in the field's unit
-    """
+    """A ``float64[]`` field from numbers or a numpy array of any shape, row-major."""
     return array.array("d", np.ascontiguousarray(values, dtype=np.float64).tobytes())
 
 
 def set_named_values(message: Any, values: Mapping[str, float]) -> None:
-    """Fill ``value_names`` and ``values`` of a message that is published again and again.
-
-    Parameters
-    ----------
-    message : with these fields
-    values : by name, in the unit that the name has
-    """
+    """Fill ``value_names`` and ``values`` of a message that is published again and again."""
     if values or len(message.value_names):
         message.value_names, message.values = list(values), float_array(list(values.values()))
 
@@ -137,12 +84,7 @@ class PowerOn:
         self._since_ns: int | None = None
 
     def update(self, states: Any) -> None:
-        """Take one TendonStates; the driver commands nothing (NaN) while the power is off.
-
-        Parameters
-        ----------
-        states : a TendonStates message
-        """
+        """Take one TendonStates; the driver commands nothing (NaN) while the power is off."""
         sent = commanded(states)
         driven = len(sent) > 0 and sent[0] == sent[0]
         if not driven:
@@ -151,33 +93,17 @@ class PowerOn:
             self._since_ns = stamp_ns(states.header.stamp)
 
     def lasts_s(self, states: Any) -> float:
-        """Time from power on to a message, s; negative while the power is off.
-
-        Parameters
-        ----------
-        states : a TendonStates message
-        """
+        """Time from power on to a message, s; negative while the power is off."""
         return -1.0 if self._since_ns is None else (stamp_ns(states.header.stamp) - self._since_ns) * 1e-9
 
 
 def stamp_ns(stamp: Any) -> int:
-    """``builtin_interfaces/Time`` as nanoseconds.
-
-    Parameters
-    ----------
-    stamp : the message
-    """
+    """``builtin_interfaces/Time`` as nanoseconds."""
     return int(stamp.sec) * NS_PER_S + int(stamp.nanosec)
 
 
 def set_stamp(stamp: Any, time_ns: int) -> None:
-    """Write nanoseconds into a ``builtin_interfaces/Time``.
-
-    Parameters
-    ----------
-    stamp : the message
-    time_ns : since the epoch, ns
-    """
+    """Write nanoseconds into a ``builtin_interfaces/Time``."""
     stamp.sec, stamp.nanosec = divmod(time_ns, NS_PER_S)
 
 
@@ -200,22 +126,12 @@ def point_message(position: NDArray[np.float64]) -> Point:
 
 
 def position(point: Point) -> NDArray[np.float64]:
-    """A point's position, shape (3,), m.
-
-    Parameters
-    ----------
-    point : the message
-    """
+    """A point's position, shape (3,), m."""
     return np.array([point.x, point.y, point.z])
 
 
 def pose_message(pose: NDArray[np.float64]) -> Pose:
-    """A homogeneous transform, shape (4, 4), as a message.
-
-    Parameters
-    ----------
-    pose : of the child frame in its parent, m
-    """
+    """A homogeneous transform, shape (4, 4), as a message."""
     return Pose(position=point_message(pose[:3, 3]), orientation=quaternion_message(pose[:3, :3]))
 
 
@@ -231,26 +147,14 @@ def pose_matrix(pose: Pose) -> NDArray[np.float64]:
 
 
 def transform_message(pose: NDArray[np.float64]) -> Transform:
-    """A homogeneous transform, shape (4, 4), as a message of tf.
-
-    Parameters
-    ----------
-    pose : of the child frame in its parent, m
-    """
+    """A homogeneous transform, shape (4, 4), as a message of tf."""
     message = Transform(rotation=quaternion_message(pose[:3, :3]))
     message.translation.x, message.translation.y, message.translation.z = (float(value) for value in pose[:3, 3])
     return message
 
 
 def stamped_transform(pose: NDArray[np.float64], frame: str, parent: str, stamp: Any) -> TransformStamped:
-    """A frame for ``/tf``.
-
-    Parameters
-    ----------
-    pose : of the frame in its parent, shape (4, 4), m
-    frame, parent : their names
-    stamp : of the measurement
-    """
+    """A frame for ``/tf``."""
     message = TransformStamped(child_frame_id=frame, transform=transform_message(pose))
     message.header.stamp, message.header.frame_id = stamp, parent
     return message

@@ -40,18 +40,7 @@ _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", 
 
 
 class FlatLayout:
-    """Where the numbers of a message stand, as one tuple and as bytes.
-
-    Parameters
-    ----------
-    message : with a header, strings, and flat fields as those of TendonStates; arrays and strings are final but for the
-        values of numbers
-
-    Attributes
-    ----------
-    place : index of a number in the tuple, or slice of an array's numbers, by the field's name, that of an inner
-        message's as in ``tip.position.x``; ``sec`` and ``nanosec`` of the stamp too
-    """
+    """Where the numbers of a message stand, as one tuple and as bytes."""
 
     def __init__(self, message: Any) -> None:
         self._type = type(message)
@@ -108,12 +97,7 @@ class FlatLayout:
         return self._count - 1
 
     def numbers(self, data: bytes) -> tuple[Any, ...]:
-        """The tuple of numbers of received bytes; empty where their layout is another one.
-
-        Parameters
-        ----------
-        data : of a serialised message
-        """
+        """The tuple of numbers of received bytes; empty where their layout is another one."""
         # The middleware may add bytes behind; that nothing else stands there follows from the lengths, all compared.
         if len(data) < self._size:
             return ()
@@ -121,16 +105,7 @@ class FlatLayout:
         return values if self._shape(values) == self._expected else ()
 
     def message(self, data: bytes) -> Any:
-        """Bytes of whatever layout as a message object.
-
-        Parameters
-        ----------
-        data : of a serialised message
-
-        Raises
-        ------
-        ParameterError : they are none
-        """
+        """Bytes of whatever layout as a message object."""
         message = conversions.message_of(data, self._type)
         if message is None:
             raise ParameterError("message", f"{len(data)} bytes", f"a serialised {self._type.__name__}")
@@ -141,12 +116,7 @@ class FlatLayout:
         return list(self._values)
 
     def to_bytes(self, values: Sequence[Any]) -> bytes:
-        """Bytes that a publisher takes instead of a message object.
-
-        Parameters
-        ----------
-        values : in the order of the layout
-        """
+        """Bytes that a publisher takes instead of a message object."""
         return self._struct.pack(*values)
 
 
@@ -161,12 +131,7 @@ class CanonicalBytes:
         self._layout: FlatLayout | None = None
 
     def of(self, message: Any) -> bytes:
-        """The bytes.
-
-        Parameters
-        ----------
-        message : as of :class:`FlatLayout`, or its serialised bytes without gaps
-        """
+        """The bytes."""
         if isinstance(message, bytes):
             data = message
         else:
@@ -181,13 +146,7 @@ class CanonicalBytes:
 
 
 def states_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayout:
-    """The layout of TendonStates; all numbers of the tendons are NaN in it.
-
-    Parameters
-    ----------
-    tendon_count : number N of tendons
-    displacements : what the actuators take; False: tensions
-    """
+    """The layout of TendonStates; all numbers of the tendons are NaN in it."""
     message = TendonStates()
     for field in (*_PER_TENDON, conversions.commanded_field(displacements=displacements)):
         conversions.preallocate(message, field, tendon_count)
@@ -196,13 +155,7 @@ def states_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayo
 
 
 def commands_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayout:
-    """The layout of TendonCommands.
-
-    Parameters
-    ----------
-    tendon_count : number N of tendons
-    displacements : what the actuators take; False: tensions
-    """
+    """The layout of TendonCommands."""
     message = TendonCommands()
     conversions.preallocate(message, conversions.command_field(displacements=displacements), tendon_count)
     return FlatLayout(message)

@@ -62,46 +62,20 @@ def subscribe_to_owner(
     owner: str | Callable[[Any], str] = "",
     profile: QoSProfile | None = None,
 ) -> None:
-    """Subscribe for good to a topic, as far as it is the owner that publishes.
-
-    Parameters
-    ----------
-    node : that listens
-    kind : type of the messages
-    topic : relative name
-    callback : gets each message of the owner
-    owner : full name of its node, or what finds it for a message ("": anybody); "": of :data:`OWNERS`
-    profile : quality of service, None for a latched topic
-    """
+    """Subscribe for good to a topic, as far as it is the owner that publishes."""
     _OwnedTopic(node, kind, topic, callback, owner or owner_of(node, topic), profile or qos.latched())
 
 
 def subscribe_to_stream(
     node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None], *, raw: bool = False, lazy: bool = False
 ) -> None:
-    """Subscribe for good to one of :data:`STREAM_OWNERS` in the flow of a node, the newest message of one program.
-
-    Parameters
-    ----------
-    node : that listens
-    kind : type of the messages
-    topic : relative name
-    callback : gets each message of the program that the topic belongs to
-    raw, lazy : as of :meth:`Flow.create_subscription`
-    """
+    """Subscribe for good to one of :data:`STREAM_OWNERS` in the flow of a node, the newest message of one program."""
     take = of_stream(node, topic, callback)
     node.flow.create_subscription(kind, topic, take, qos.newest_state(), raw=raw, lazy=lazy, with_gid=True)
 
 
 def of_stream(node: ManagedNode, topic: str, callback: Callable[[Any], None]) -> PublisherCallback:
-    """What hands on the messages of the program that one of :data:`STREAM_OWNERS` belongs to.
-
-    Parameters
-    ----------
-    node : that listens
-    topic : relative name
-    callback : gets each message
-    """
+    """What hands on the messages of the program that one of :data:`STREAM_OWNERS` belongs to."""
     claim = stream_claim(node, topic)
 
     def take(message: Any, gid: bytes) -> None:
@@ -118,13 +92,7 @@ def stream_claim(node: Node, topic: str) -> TopicClaim:
 
 
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
-    """Full name of the node of each publisher of a topic, by the publisher's GID, as far as the graph has it.
-
-    Parameters
-    ----------
-    node : that asks
-    topic : as resolved
-    """
+    """Full name of the node of each publisher of a topic, by the publisher's GID, as far as the graph has it."""
     return {
         gid: f"{one.node_namespace.rstrip('/')}/{one.node_name}"
         for gid, one in publishers(node, topic).items()

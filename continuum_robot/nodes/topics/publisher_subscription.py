@@ -23,21 +23,7 @@ PublisherCallback = Callable[[Any, bytes], None]
 
 
 class PublisherSubscription(Waitable[Any]):
-    """A subscription that an executor treats as a waitable.
-
-    Parameters
-    ----------
-    node : that listens, and leaves ``subscription`` out of those that it shows executors
-    kind : type of the messages
-    topic : relative name
-    callback : gets each message and its publisher's GID
-    profile : quality of service
-    raw : the callback takes bytes
-
-    Attributes
-    ----------
-    subscription : of rclpy
-    """
+    """A subscription that an executor treats as a waitable."""
 
     def __init__(
         self, node: Node, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
@@ -59,21 +45,11 @@ class PublisherSubscription(Waitable[Any]):
         return NumberOfEntities(num_subs=1)
 
     def add_to_wait_set(self, wait_set: Any) -> None:
-        """As of a waitable.
-
-        Parameters
-        ----------
-        wait_set : of rclpy
-        """
+        """As of a waitable."""
         self._index = wait_set.add_subscription(self.subscription.handle)
 
     def is_ready(self, wait_set: Any) -> bool:
-        """As of a waitable.
-
-        Parameters
-        ----------
-        wait_set : of rclpy
-        """
+        """As of a waitable."""
         return bool(wait_set.is_ready("subscription", self._index))
 
     def take_data(self) -> Any:
@@ -82,12 +58,7 @@ class PublisherSubscription(Waitable[Any]):
             return self.subscription.handle.take_message(self._kind, self._raw)
 
     async def execute(self, taken_data: Any) -> None:
-        """Call the callback.
-
-        Parameters
-        ----------
-        taken_data : of :meth:`take_data`
-        """
+        """Call the callback."""
         if taken_data is not None:
             message, info = taken_data
             self._callback(message, publisher_of(info))
@@ -103,13 +74,7 @@ def publisher_of(info: Any) -> bytes:
 
 
 def publishers(node: Node, topic: str) -> dict[bytes, Any]:
-    """What the graph reports of each publisher of a topic, by the GID that its messages carry.
-
-    Parameters
-    ----------
-    node : that asks
-    topic : as resolved
-    """
+    """What the graph reports of each publisher of a topic, by the GID that its messages carry."""
     return {bytes(one.endpoint_gid)[:GID_BYTES]: one for one in node.get_publishers_info_by_topic(topic)}
 
 
@@ -127,16 +92,7 @@ class PublisherNode(Node):
     def subscribe_with_publisher(
         self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
-        """Subscribe for good, with a callback that learns who published; before the node is spun.
-
-        Parameters
-        ----------
-        kind : type of the messages
-        topic : relative name
-        callback : gets each message and its publisher's GID
-        profile : quality of service
-        raw : the callback takes bytes
-        """
+        """Subscribe for good, with a callback that learns who published; before the node is spun."""
         own = PublisherSubscription(self, kind, topic, callback, profile, raw=raw)
         self._own += (own,)
         self.add_waitable(own)

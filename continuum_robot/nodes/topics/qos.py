@@ -77,12 +77,7 @@ def newest_state() -> QoSProfile:
 
 
 def every_state(depth: int = RECORDED_DEPTH) -> QoSProfile:
-    """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz.
-
-    Parameters
-    ----------
-    depth : messages that may wait
-    """
+    """A consumer that wants every message, such as the recorder: a queue for a stall of half a second at 1 kHz."""
     return _profile(depth)
 
 

@@ -20,19 +20,6 @@ UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"
 class TopicClaim:
     """Admits the owner's messages: see :class:`WriterClaim`. With a turn, the owner is who has it; a node that is named
     as the owner is, where it publishes.
-
-    Parameters
-    ----------
-    node : that listens
-    topic : relative name
-    silence_s : after so long without a message the claim is given back, s
-    owner : full name of the node of the stack that publishes the topic; "": none does
-
-    Attributes
-    ----------
-    claim : who has it
-    turn : name of the node whose turn it is; "": the first to write has the claim
-    named : the node that was called an intruder last, "" for none since :meth:`forget_named`
     """
 
     def __init__(self, node: Node, topic: str, silence_s: float, owner: str = "") -> None:
@@ -49,13 +36,7 @@ class TopicClaim:
         self.named = ""
 
     def admits(self, gid: bytes, now_s: float) -> bool:
-        """Whether a message is the owner's; another's is refused, and named in the log where that goes on.
-
-        Parameters
-        ----------
-        gid : of its publisher; empty where the middleware does not report it, and then everybody is the same
-        now_s : monotonic or virtual time, s
-        """
+        """Whether a message is the owner's; another's is refused, and named in the log where that goes on."""
         claim = self.claim
         if gid == NOBODY:
             return True
@@ -81,12 +62,7 @@ class TopicClaim:
         self._reported.clear()
 
     def take_turn(self, name: str) -> None:
-        """From now on the topic is this node's, at once.
-
-        Parameters
-        ----------
-        name : of the node
-        """
+        """From now on the topic is this node's, at once."""
         self.turn = name
         if self.claim.holder != NOBODY and self._names.get(self.claim.holder, name) != name:
             self.claim.release()

@@ -26,13 +26,7 @@ _LEAST_CHANGE = 1e-4  # of gravity: noise of the stage's encoders is not handed 
 
 
 class TurnedGravity:
-    """Hears ``base_stage/state`` where gravity turns with the stage, and hands gravity on as it changes.
-
-    Parameters
-    ----------
-    node : with a model that has weight
-    take : gets gravity in the base frame, (3,), m/s^2
-    """
+    """Hears ``base_stage/state`` where gravity turns with the stage, and hands gravity on as it changes."""
 
     def __init__(self, node: ManagedNode, take: Callable[[Vector], None]) -> None:
         self._node, self._take = node, take
@@ -45,13 +39,7 @@ class TurnedGravity:
         return robot.changed(gravity_m_per_s2=tuple(self._gravity.tolist())) if robot.gravity_turns else robot
 
     def follow(self, robot: Robot, flow: Flow | None = None) -> None:
-        """From now on, when the node is configured.
-
-        Parameters
-        ----------
-        robot : as its file states it: gravity is that where the stage is at zero
-        flow : in which the node listens; None: its own
-        """
+        """From now on, when the node is configured."""
         self._robot, self._gravity = robot, np.array(robot.gravity_m_per_s2)
         if robot.gravity_turns and not self._listens:
             self._listens, topic = True, "base_stage/state"

@@ -84,16 +84,7 @@ _OF_SEGMENTS = {"tendons": "tendons.count", "length_m": "length_m"}
 
 
 def fill(values: Any) -> tuple[str, ...]:
-    """Fill what is left out, in place, of sections that the file has.
-
-    Parameters
-    ----------
-    values : of a robot file, with what it includes
-
-    Returns
-    -------
-    a line for each value: key, value, and why
-    """
+    """Fill what is left out, in place, of sections that the file has."""
     if not isinstance(values, dict):
         return ()
     actuators = values.get("actuators")
@@ -112,16 +103,7 @@ def fill(values: Any) -> tuple[str, ...]:
 
 
 def wire(values: dict[str, Any]) -> tuple[str, ...]:
-    """Wire motors and strings as is usual with their kind, in place, where the file does not say how.
-
-    Parameters
-    ----------
-    values : of a robot file, with what it includes
-
-    Returns
-    -------
-    a line for motors and one for strings, where they were wired
-    """
+    """Wire motors and strings as is usual with their kind, in place, where the file does not say how."""
     lines = []
     count = _number(values, "tendons")
     motors, kind = _devices(values, TENDON_ACTUATORS)

@@ -12,14 +12,7 @@ _NOTHING = object()
 
 
 def place_of(values: Any, key: str, *, make: bool = False) -> tuple[Any, Any] | None:
-    """The mapping or list, and the name or index in it, that a dotted key means; None where there is no such place.
-
-    Parameters
-    ----------
-    values : mappings and lists in each other
-    key : dotted; the last name may be missing in its mapping
-    make : the mappings on the way that are missing
-    """
+    """The mapping or list, and the name or index in it, that a dotted key means; None where there is no such place."""
     words = [name or int(index) for name, index in _WORD.findall(key)]
     if not words or "".join(match.group() for match in _WORD.finditer(key)) != key:
         return None
@@ -33,13 +26,7 @@ def place_of(values: Any, key: str, *, make: bool = False) -> tuple[Any, Any] | 
 
 
 def value_at(values: Any, key: str) -> Any:
-    """What stands at a dotted key, None where nothing does.
-
-    Parameters
-    ----------
-    values : mappings, lists, tuples and dataclasses in each other
-    key : dotted
-    """
+    """What stands at a dotted key, None where nothing does."""
     place = place_of(values, key)
     found = _NOTHING if place is None else _inner(*place)
     return None if found is _NOTHING else found

@@ -33,38 +33,14 @@ _MOST_FILES = 32
 
 
 def whole_robot(text: str, file: Path | None) -> tuple[Any, Source]:
-    """The values of a robot file with all that it includes, in the form of the newest version.
-
-    Parameters
-    ----------
-    text : YAML
-    file : for the messages, and its folder is that from which included files are named; None: the working folder
-
-    Returns
-    -------
-    a mapping, or what the text holds instead; and where each of its keys stands
-
-    Raises
-    ------
-    RobotFileError : not well-formed, an unknown version, an included file that is not there or includes itself, two
-        included files with different values of one key, or a key of ``set`` that names no place
-    """
+    """The values of a robot file with all that it includes, in the form of the newest version."""
     parts = _Parts()
     values = parts.read(text, file)
     return values, Source(file, parts.lines, {key: path for key, path in parts.files.items() if path != file})
 
 
 def self_contained(file: Path) -> str:
-    """Text of a robot file that needs no other file: its own where it includes none, else the values of all.
-
-    Parameters
-    ----------
-    file : the robot file
-
-    Raises
-    ------
-    RobotFileError : as of :func:`whole_robot`, or it cannot be read
-    """
+    """Text of a robot file that needs no other file: its own where it includes none, else the values of all."""
     text = read_yaml(file, "robot file")
     values = plain_yaml(text, file)[0]
     if not isinstance(values, dict) or not {INCLUDE, SET} & set(values):
@@ -73,17 +49,7 @@ def self_contained(file: Path) -> str:
 
 
 def newest_values(text: str, file: Path) -> dict[str, Any]:
-    """The values of a robot file alone, in the form of the newest version.
-
-    Parameters
-    ----------
-    text : YAML
-    file : for the messages
-
-    Raises
-    ------
-    RobotFileError : not well-formed, no mapping, or an unknown version
-    """
+    """The values of a robot file alone, in the form of the newest version."""
     values, lines = plain_yaml(text, file)
     if not isinstance(values, dict):
         raise RobotFileError(file, "", values, "a mapping, as of a robot file", 1)

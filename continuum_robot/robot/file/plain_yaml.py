@@ -47,18 +47,7 @@ _WITH_ALIASES = ", every alias counted as all that it stands for; leave out what
 
 
 def read_yaml(path: Path, what: str, bounds: YamlBounds = BOUNDS) -> str:
-    """Text of a file, no more of it than :func:`plain_yaml` takes.
-
-    Parameters
-    ----------
-    path : of the file
-    what : it is, for the message, e.g. "robot file"
-    bounds : of its length
-
-    Raises
-    ------
-    RobotFileError : it cannot be read, is not UTF-8 or is too long
-    """
+    """Text of a file, no more of it than :func:`plain_yaml` takes."""
     try:
         with path.open("rb") as stream:
             # A character has four bytes at most; never all of a file without an end.
@@ -70,33 +59,13 @@ def read_yaml(path: Path, what: str, bounds: YamlBounds = BOUNDS) -> str:
 
 
 def plain_yaml(text: str, path: Path | None = None, bounds: YamlBounds = BOUNDS) -> tuple[Any, dict[str, int]]:
-    """Plain values of YAML text, and the line of every dotted key.
-
-    Parameters
-    ----------
-    text : YAML
-    path : for the messages
-    bounds : what it may become
-
-    Returns
-    -------
-    mappings, lists, text, numbers that fit a double, true, false and null; line, from 1, of each dotted key
-
-    Raises
-    ------
-    RobotFileError : not well-formed, a key twice, or more than :class:`YamlBounds` allows
-    """
+    """Plain values of YAML text, and the line of every dotted key."""
     reader = PlainReader(path, bounds)
     return reader.read(text), reader.lines
 
 
 def yaml_text(values: Any) -> str:
-    """Plain values as YAML, equal ones written out.
-
-    Parameters
-    ----------
-    values : mappings, lists, text, numbers, true, false
-    """
+    """Plain values as YAML, equal ones written out."""
     return yaml.dump(values, Dumper=_Plain, sort_keys=False, default_flow_style=None, allow_unicode=True, width=110)
 
 
@@ -129,16 +98,7 @@ class PlainReader:
         self._scalars = yaml.constructor.SafeConstructor()
 
     def read(self, text: str) -> Any:
-        """The plain value of a text.
-
-        Parameters
-        ----------
-        text : YAML
-
-        Raises
-        ------
-        RobotFileError : as of :func:`plain_yaml`
-        """
+        """The plain value of a text."""
         _check_length(text, self._file, self.bounds)
         try:
             root = _compose(text.removeprefix("\ufeff"), self._file, self.bounds)

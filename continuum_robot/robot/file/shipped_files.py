@@ -14,12 +14,7 @@ _SHARE = "share/continuum_robot/config"
 
 
 def shipped_folders(name: str) -> list[Path]:
-    """Folders of one name in config/: the checkout's, then the installed one.
-
-    Parameters
-    ----------
-    name : below config/, e.g. ``robots``
-    """
+    """Folders of one name in config/: the checkout's, then the installed one."""
     here = Path(__file__).resolve()
     installed = [parent / _SHARE for parent in here.parents]
     candidates = [here.parents[3] / "config", *installed, Path(sysconfig.get_path("data")) / _SHARE]
@@ -27,12 +22,7 @@ def shipped_folders(name: str) -> list[Path]:
 
 
 def shipped_robots(*, parts: bool = False) -> dict[str, Path]:
-    """Name and path of every shipped robot file.
-
-    Parameters
-    ----------
-    parts : with those that robot files include, as ``parts/NAME``
-    """
+    """Name and path of every shipped robot file."""
     found: dict[str, Path] = {}
     for folder in shipped_folders("robots"):
         for path in (*sorted(folder.glob("*.yaml")), *(sorted(folder.glob("parts/*.yaml")) if parts else ())):
@@ -41,28 +31,13 @@ def shipped_robots(*, parts: bool = False) -> dict[str, Path]:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a message about a misspelt name: ``; did you mean NAME?``, or nothing where none is near.
-
-    Parameters
-    ----------
-    name : as given
-    names : those there are
-    """
+    """The end of a message about a misspelt name: ``; did you mean NAME?``, or nothing where none is near."""
     near = difflib.get_close_matches(name, list(names), 1, 0.75)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def shipped_file(name: str) -> Path:
-    """A file of config/.
-
-    Parameters
-    ----------
-    name : below config/, e.g. ``rviz/continuum_robot.rviz``
-
-    Raises
-    ------
-    ParameterError : it is in none of the folders
-    """
+    """A file of config/."""
     folders = shipped_folders(str(Path(name).parent))
     file = next((folder / Path(name).name for folder in folders if (folder / Path(name).name).is_file()), None)
     if file is None and folders:

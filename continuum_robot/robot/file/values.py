@@ -16,16 +16,7 @@ from continuum_robot.robot.loading import load_robot
 
 
 def file_values(robot: Robot) -> dict[str, Any]:
-    """Values of the robot's file with those of the files that it includes, or its own where it came from none.
-
-    Parameters
-    ----------
-    robot : of any kind
-
-    Raises
-    ------
-    RobotFileError : its file is gone
-    """
+    """Values of the robot's file with those of the files that it includes, or its own where it came from none."""
     if not robot.file_name:
         values: dict[str, Any] = plain(dataclasses.asdict(robot))
         for name in ("file_name", "derived"):
@@ -37,17 +28,7 @@ def file_values(robot: Robot) -> dict[str, Any]:
 
 
 def own_values(robot: Robot, folder: Path) -> dict[str, Any]:
-    """As :func:`file_values`, but without what the file includes: it is included by a file in another folder too.
-
-    Parameters
-    ----------
-    robot : of any kind
-    folder : of the file that will be written
-
-    Raises
-    ------
-    RobotFileError : its file is gone
-    """
+    """As :func:`file_values`, but without what the file includes: it is included by a file in another folder too."""
     if not robot.file_name:
         return file_values(robot)
     path = Path(load_robot(robot.file_name).file_name)
@@ -59,12 +40,7 @@ def own_values(robot: Robot, folder: Path) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value as YAML takes it: tuples as lists, without what is None.
-
-    Parameters
-    ----------
-    value : mappings and sequences of plain values, in any depth
-    """
+    """A value as YAML takes it: tuples as lists, without what is None."""
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):

@@ -13,12 +13,7 @@ _STIFFNESS, _MOTORS = "tendon_stiffness_n_per_m", "tendon_actuators"
 
 
 def from_version_1(values: dict[str, Any]) -> dict[str, Any]:
-    """The plain values of a file of version 1 as version 2 has them; what is no mapping stays, to be refused later.
-
-    Parameters
-    ----------
-    values : by the file's keys; left as they are
-    """
+    """The plain values of a file of version 1 as version 2 has them; what is no mapping stays, to be refused later."""
     found: list[dict[str, Any]] = list(values.get("provenance", ()))
     values = {**values, "schema_version": 2}
     if isinstance(simulation := values.get("simulation"), dict) and _STIFFNESS in simulation:

@@ -13,17 +13,7 @@ DISK_REMEDY = "Choose a folder that may be written to and has room"
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader never sees half of it, and an old one stays where that fails.
-
-    Parameters
-    ----------
-    path : made with its folders, or replaced
-    text : written as UTF-8
-
-    Raises
-    ------
-    OSError : it cannot be written; nothing is left behind
-    """
+    """Write a file so that a reader never sees half of it, and an old one stays where that fails."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,16 +26,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder with its parents, if it is missing.
-
-    Parameters
-    ----------
-    folder : to make
-
-    Raises
-    ------
-    DeviceError : it cannot be made
-    """
+    """Make a folder with its parents, if it is missing."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

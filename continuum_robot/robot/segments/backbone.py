@@ -131,12 +131,7 @@ class Backbone:
         return Factors(area**2 * stiffness, area * stiffness, area * mass, area**2 * mass)
 
     def mass_kg(self, length_m: float) -> float:
-        """Mass of a segment of this backbone, kg.
-
-        Parameters
-        ----------
-        length_m : of the segment, m
-        """
+        """Mass of a segment of this backbone, kg."""
         nodes, weights = np.polynomial.legendre.leggauss(2)  # exact: a cubic between two places
         cuts = np.array([0.0, *self.breaks, 1.0])
         half, middle = np.diff(cuts) / 2, (cuts[1:] + cuts[:-1]) / 2
@@ -275,12 +270,7 @@ class Disks:
             raise refuse("mass_kg", self.mass_kg, "the mass of a disk in kg, or individual disks with a mass each")
 
     def positions_m(self, segment_length_m: float) -> Vector:
-        """Arc lengths of the disks from the segment's start, shape (disks,), m.
-
-        Parameters
-        ----------
-        segment_length_m : length of the backbone of their segment, m
-        """
+        """Arc lengths of the disks from the segment's start, shape (disks,), m."""
         if self.individual:
             return np.array([disk.arc_length_m for disk in self.individual])
         if self.arc_lengths_m:

@@ -43,13 +43,7 @@ class DisplacedTendons:
         return self.spiral_rad_per_m != 0 or self.straight_over_m != 0
 
     def paths(self, routed: Sequence[RoutedPath], middles_m: Sequence[float]) -> tuple[RoutedPath, ...]:
-        """Paths of the tendons, by those of their routing.
-
-        Parameters
-        ----------
-        routed : of all tendons
-        middles_m : arc length of the middle of each tendon's own segment, m; NaN: of its path
-        """
+        """Paths of the tendons, by those of their routing."""
         if not self.bends_paths:
             return tuple(routed)
         return tuple(

@@ -32,13 +32,7 @@ class LumpedMass:
 
 
 def lumped_masses(robot: Robot, index: int) -> list[LumpedMass]:
-    """The bodies of segment ``index``, with arc lengths from its start.
-
-    Parameters
-    ----------
-    robot : a rod
-    index : of the segment, from 0
-    """
+    """The bodies of segment ``index``, with arc lengths from its start."""
     segment = robot.segments[index]
     disks = segment.disks
     found = []

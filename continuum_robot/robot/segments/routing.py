@@ -46,28 +46,12 @@ class TendonRouting(ABC):
         return False
 
     def parallel_place(self, pitch_radius_m: float, angle_rad: float) -> tuple[float, float]:
-        """Polar place of a parallel path, if it is not that of its start.
-
-        Parameters
-        ----------
-        pitch_radius_m, angle_rad : polar place of its start
-        """
+        """Polar place of a parallel path, if it is not that of its start."""
         return pitch_radius_m, angle_rad
 
     @abstractmethod
     def at(self, s_m: Vector, length_m: float, pitch_radius_m: float, angle_rad: float) -> Places:
-        """The path in the cross-section.
-
-        Parameters
-        ----------
-        s_m : arc lengths from the path's start, (k,), m
-        length_m : of the path
-        pitch_radius_m, angle_rad : polar place of its start
-
-        Returns
-        -------
-        x, y (m), dx/ds, dy/ds (dimensionless), each (k,); at a kink the derivatives are those after it
-        """
+        """The path in the cross-section."""
 
     def kinks_m(self, _length_m: float) -> tuple[float, ...]:
         """Arc lengths from the path's start, inside the path, at which its direction jumps, m."""
@@ -293,16 +277,7 @@ class RoutedPath:
         return None if self.spiral_rad_per_m else self.routing.corners(self.pitch_radius_m, self.angle_rad)
 
     def at(self, s_m: ArrayLike) -> Places:
-        """The path in the cross-section.
-
-        Parameters
-        ----------
-        s_m : arc lengths from the robot's base, shape (k,), m; meaningful from start_m to end_m
-
-        Returns
-        -------
-        x, y (m), dx/ds, dy/ds (dimensionless), each of shape (k,); at a kink the derivatives are those after it
-        """
+        """The path in the cross-section."""
         s = np.atleast_1d(np.asarray(s_m, dtype=float))
         x, y, x_rate, y_rate = self.routing.at(s - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
         if not self.spiral_rad_per_m:
@@ -314,23 +289,13 @@ class RoutedPath:
         return here, up, rates[0] - self.spiral_rad_per_m * up, rates[1] + self.spiral_rad_per_m * here
 
     def turned_rad(self, s_m: Vector) -> Vector:
-        """How far its direction has turned about the backbone since the first of some places, either way, (k,), rad.
-
-        Parameters
-        ----------
-        s_m : increasing arc lengths from the robot's base, (k,), m; close together where the path turns unevenly
-        """
+        """How far its direction has turned about the backbone since the first of some places, either way, (k,), rad."""
         own = self.routing.turn_rates(s_m - self.start_m, self.length_m, self.pitch_radius_m, self.angle_rad)
         rates = own + abs(self.spiral_rad_per_m)
         return np.concatenate([[0.0], np.cumsum(np.diff(s_m) * (rates[1:] + rates[:-1]) / 2)])
 
     def largest_radius_m(self, begin_m: float, end_m: float) -> float:
-        """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m.
-
-        Parameters
-        ----------
-        begin_m, end_m : the two arc lengths, m
-        """
+        """Largest distance from the backbone between two arc lengths from the base, sampled and at the kinks, m."""
         low, high = max(begin_m, self.start_m), min(end_m, self.end_m)
         if low > high:
             return 0.0
@@ -340,18 +305,7 @@ class RoutedPath:
 
 
 def turn_cuts(low_m: float, high_m: float, paths: Sequence[RoutedPath], piece_rad: float) -> Vector:
-    """Cut a length of rod so that no path turns about it by more than an angle in a piece.
-
-    Parameters
-    ----------
-    low_m, high_m : ends of the length, m
-    paths : at least one
-    piece_rad : largest turn in a piece, rad
-
-    Returns
-    -------
-    ends of the pieces (k,), m, from ``low_m`` to ``high_m``
-    """
+    """Cut a length of rod so that no path turns about it by more than an angle in a piece."""
     grid = np.linspace(low_m, high_m, _TURN_PLACES)
     turned = np.max([path.turned_rad(grid) for path in paths], axis=0)
     pieces = max(1, math.ceil(turned[-1] / piece_rad - 1e-9))

@@ -13,17 +13,7 @@ from continuum_robot.errors import ContinuumRobotError
 
 
 class CycleActuators:
-    """Actuators that read and write NumPy arrays, in the interpreted form of the cycle.
-
-    Parameters
-    ----------
-    actuators : open while the cycle runs
-
-    Attributes
-    ----------
-    error : why the newest reading or writing failed, None where both worked
-    device_faults : names of the faults that the newest reading reported
-    """
+    """Actuators that read and write NumPy arrays, in the interpreted form of the cycle."""
 
     def __init__(self, actuators: TendonActuators) -> None:
         self._actuators = actuators
@@ -31,13 +21,7 @@ class CycleActuators:
         self.device_faults: tuple[str, ...] = ()
 
     def read_into(self, reading: ReadingBuffer, now_s: float) -> bool:
-        """Read; False where it failed.
-
-        Parameters
-        ----------
-        reading : is overwritten
-        now_s : monotonic or virtual time, s
-        """
+        """Read; False where it failed."""
         try:
             found = self._actuators.read(now_s)
         except ContinuumRobotError as error:
@@ -49,13 +33,7 @@ class CycleActuators:
         return True
 
     def write_commands(self, command: Sequence[float], now_s: float) -> bool:
-        """Write; False where it failed.
-
-        Parameters
-        ----------
-        command : N values, N or m as the actuators take
-        now_s : monotonic or virtual time, s
-        """
+        """Write; False where it failed."""
         try:
             self._actuators.write(np.array(command), now_s)
         except ContinuumRobotError as error:
@@ -77,9 +55,4 @@ class CycleActuators:
         return False
 
     def service(self, now_s: float) -> None:
-        """Nothing.
-
-        Parameters
-        ----------
-        now_s : s
-        """
+        """Nothing."""

@@ -26,39 +26,19 @@ class QuietWatcher:
     """A :class:`LoopWatcher` that does nothing, for who wants to hear of some things only."""
 
     def on_row(self, row: list[float]) -> None:
-        """As :class:`LoopWatcher`.
-
-        Parameters
-        ----------
-        row : of the cycle's log
-        """
+        """As :class:`LoopWatcher`."""
 
     def on_change(self, new_faults: Sequence[str]) -> None:
-        """As :class:`LoopWatcher`.
-
-        Parameters
-        ----------
-        new_faults : that latched
-        """
+        """As :class:`LoopWatcher`."""
 
     def on_bus_error(self, error: ContinuumRobotError) -> None:
-        """As :class:`LoopWatcher`.
-
-        Parameters
-        ----------
-        error : why
-        """
+        """As :class:`LoopWatcher`."""
 
     def on_hang(self) -> None:
         """As :class:`LoopWatcher`."""
 
     def on_failure(self, error: BaseException) -> None:
-        """As :class:`LoopWatcher`.
-
-        Parameters
-        ----------
-        error : the defect
-        """
+        """As :class:`LoopWatcher`."""
 
 
 def cycle_period_s(robot: Robot) -> float:
@@ -74,16 +54,7 @@ def make_safety(
     period_s: float | None = None,
     delay_margin_s: float | None = None,
 ) -> TendonSafety:
-    """The safety logic of a robot, in the form of the cycle that steps it.
-
-    Parameters
-    ----------
-    robot : with limits
-    form : of the cycle
-    settings : thresholds
-    period_s : of the cycle, s; None: :func:`cycle_period_s`
-    delay_margin_s : age of a written command above which the cycle is too late, s; None: the settings' own
-    """
+    """The safety logic of a robot, in the form of the cycle that steps it."""
     period_s = cycle_period_s(robot) if period_s is None else period_s
     safety: TendonSafety = form.parts.TendonSafety(
         robot, settings or SafetySettings(), period_s=period_s, delay_margin_s=delay_margin_s
@@ -101,22 +72,7 @@ def make_loop(
     safety: TendonSafety | None = None,
     number: int = 0,
 ) -> DriverLoop:
-    """The loop of open actuators, not started.
-
-    Parameters
-    ----------
-    robot : with limits
-    actuators : open
-    watcher : receives what happens
-    pace : makes what runs the cycle, of the cycle and its form: :func:`real_time`, or a pace in virtual time
-    form : of the cycle; None: interpreted
-    safety : of the same form; None: a new one
-    number : of the cycle before the first
-
-    Raises
-    ------
-    ParameterError : the actuators take something else than the robot file states
-    """
+    """The loop of open actuators, not started."""
     taken = DISPLACEMENT if getattr(actuators, "takes_displacements", False) else TENSION
     if robot.actuators is not None and taken != robot.actuators.command:
         raise ParameterError(
@@ -135,14 +91,7 @@ def real_time(
     realtime: RealtimeSettings | None = None,
     on_refused: Callable[[Sequence[str]], None] = lambda _sentences: None,
 ) -> Callable[[Any, Form], Pace]:
-    """For :func:`make_loop`: cycles in real time, without the interpreter lock where they are compiled.
-
-    Parameters
-    ----------
-    period_s : between cycles, s
-    realtime : what to ask of the operating system
-    on_refused : called with sentences where the system refused
-    """
+    """For :func:`make_loop`: cycles in real time, without the interpreter lock where they are compiled."""
 
     def pace(cycle: Any, form: Form) -> Pace:
         free_run = FreeRun(form.parts, cycle, period_s) if form.compiled else None

@@ -37,16 +37,6 @@ def cached_library(name: str, build: Callable[[Path], Path], load: Callable[[str
     """Load a library from the cache; where it is missing, damaged or not ours, build it first.
 
     A process that needs what another one builds waits for it.
-
-    Parameters
-    ----------
-    name : of its file; it must depend on all that the code follows from
-    build : makes the library in the empty folder that it gets, and returns its path
-    load : loads it from a path, which is valid only during this call
-
-    Raises
-    ------
-    OSError : the folder cannot be used, or is not safe to load code from; or an error of ``build`` or ``load``
     """
     with _own_folder() as folder:
         if not _whole(folder / name):

@@ -112,17 +112,7 @@ class NotCompiledError(ContinuumRobotError):
 
 
 def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
-    """The compiled modules as one: every class and function of :func:`modules` by its name.
-
-    Parameters
-    ----------
-    progress : receives a line where it has to be compiled, which takes ten seconds
-
-    Raises
-    ------
-    NotCompiledError : no C compiler, no headers of Python, no Cython, no folder to keep it in that is safe to load code
-        from, or it is switched off by the environment
-    """
+    """The compiled modules as one: every class and function of :func:`modules` by its name."""
     if os.environ.get(SWITCH, "").strip().lower() == "interpreted":
         raise NotCompiledError(f"{SWITCH} is set to interpreted")
     return _loaded(progress)

@@ -32,31 +32,6 @@ class ControllerCycle:
 
     All times are monotonic. The time step of the integral is that between the acquisitions of two answered states, at
     most ``longest_step_periods``.
-
-    Parameters
-    ----------
-    controller : a :class:`CycleController`; interpreted, a :class:`ForeignController` too
-    reference : what it follows
-    state_timeout_s : age of a state from which on it gets no answer, s
-    period_s : expected time from one state to the next, s
-    long_gap_s : time without an answer after which the controller restarts, s
-    longest_step_periods : bound of the integral's time step, a number of periods
-
-    Attributes
-    ----------
-    command : answer to the newest state, N or m; NaN where there is none
-    clarke, clarke_rate : Clarke coordinates of the newest state, m, m/s
-    generalized_force : that the answer makes, N; NaN where there is none
-    received : states while the driver followed
-    answered, stale, not_finite : how many of them
-    lost : states of the driver that did not arrive
-    restarts : bumpless starts
-    limited : whether limits changed the answer before (over topics one further back), so that ``commanded`` is what was
-        realised of it; set before an answer
-
-    Raises
-    ------
-    ParameterError : a time that is not positive
     """
 
     command = cython.declare(cython.double[::1], visibility="readonly")
@@ -137,44 +112,20 @@ class ControllerCycle:
         self.received = self.answered = self.stale = self.not_finite = self.lost = self.restarts = 0
 
     def set_settings(self, settings: ControlSettings) -> None:
-        """Go on in the same state with other settings, all of them from the next state on. Between two cycles only.
-
-        Parameters
-        ----------
-        settings : with one entry of gains a segment
-
-        Raises
-        ------
-        ParameterError : settings that do not fit; the old ones stay
-        """
+        """Go on in the same state with other settings, all of them from the next state on. Between two cycles only."""
         self.controller.set_settings(settings)
         self.state_timeout_s = float(settings.state_timeout_s)
 
     def ask_pretension(self, pretension_n: float) -> None:
-        """As :meth:`CycleController.ask_pretension`.
-
-        Parameters
-        ----------
-        pretension_n : N
-        """
+        """As :meth:`CycleController.ask_pretension`."""
         self.controller.ask_pretension(pretension_n)
 
     def ask_payload(self, payload_kg: float) -> None:
-        """As :meth:`CycleController.ask_payload`.
-
-        Parameters
-        ----------
-        payload_kg : kg
-        """
+        """As :meth:`CycleController.ask_payload`."""
         self.controller.ask_payload(payload_kg)
 
     def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
-        """As :meth:`CycleController.set_gravity`.
-
-        Parameters
-        ----------
-        gravity_m_per_s2 : in the base frame, three values, m/s^2
-        """
+        """As :meth:`CycleController.set_gravity`."""
         self.controller.set_gravity(gravity_m_per_s2)
 
     @property
@@ -183,16 +134,7 @@ class ControllerCycle:
         return float(self.controller.pretension)
 
     def set_period(self, period_s: float) -> None:
-        """Expect the states at other intervals.
-
-        Parameters
-        ----------
-        period_s : s
-
-        Raises
-        ------
-        ParameterError : not positive
-        """
+        """Expect the states at other intervals."""
         if not period_s > 0:
             raise ParameterError("period_s", period_s, "a positive time in s")
         self.period_s = float(period_s)
@@ -204,25 +146,11 @@ class ControllerCycle:
     def answer_state(
         self, reading: ReadingBuffer, commanded: Sequence[float], following: bool, now_s: float, sequence: int
     ) -> bool:
-        """:meth:`answer` for Python code: ``commanded`` is any sequence, N or m; ``now_s`` is the monotonic time, s.
-
-        Parameters
-        ----------
-        reading : what was read
-        following : the driver is active and obeys
-        sequence : number of the state, a count
-        """
+        """:meth:`answer` for Python code: ``commanded`` is any sequence, N or m; ``now_s`` is the monotonic time, s."""
         return bool(self.answer(reading, vector(commanded), following, now_s, sequence))
 
     def see(self, *, clarke: NDArray[np.float64] | None, tip: NDArray[np.float64] | None, stamp_s: float) -> None:
-        """Hand what sensors of the shape measured to a controller that takes it. From any thread.
-
-        Parameters
-        ----------
-        clarke : coordinates, shape (2m,), m; None: not measured
-        tip : its place, shape (3,), base frame, m; None: not measured
-        stamp_s : monotonic time of the measurement, s
-        """
+        """Hand what sensors of the shape measured to a controller that takes it. From any thread."""
         for name, seen in (("see", clarke), ("see_tip", tip)):
             take = getattr(self.controller, name, None)
             if take is not None and seen is not None:

@@ -35,20 +35,6 @@ class DriverCycle:
     keep a device content. Commands are tensions, or displacements from home, as the actuators take. Where
     :attr:`cogging` is switched on, the motors get its forces on top of the tensions, and what they measure is less by
     them: commanded and measured tensions stay those of the tendons.
-
-    Parameters
-    ----------
-    actuators : what has ``read_into``, ``write_commands`` and ``switch_off``: a device's own, or a
-        :class:`~continuum_robot.runtime.cycle.actuators.CycleActuators` around actuators that have none
-    safety : of the robot
-    tendon_count, coordinate_count : N and 2m
-    controller : in the cycle; None: commands come from outside
-    number : of the cycle before the first
-
-    Attributes
-    ----------
-    log : a row for each cycle, see :class:`~continuum_robot.runtime.cycle.row.CycleRow`
-    cogging : feed-forward of the motors' cogging, off until somebody sets a table and switches it on
     """
 
     actuators: CycleDevice
@@ -313,14 +299,7 @@ class DriverCycle:
     # --- for Python code, between two cycles
 
     def step_once(self, now_s: float, elapsed_s: float, missed: int = 0) -> None:
-        """One cycle, as :meth:`step`.
-
-        Parameters
-        ----------
-        now_s : on the clock of the readings, s
-        elapsed_s : since the cycle before, s
-        missed : deadlines that passed meanwhile
-        """
+        """One cycle, as :meth:`step`."""
         self.step(now_s, elapsed_s, missed)
 
     def step_for(
@@ -331,14 +310,7 @@ class DriverCycle:
         missed: int = 0,
         device_faults: tuple[str, ...] = (),
     ) -> None:
-        """One cycle in which ``commander`` is asked for the command that answers the reading.
-
-        Parameters
-        ----------
-        commander : gets the reading, None where there is none, and ``elapsed_s``; gives a command, or None
-        now_s, elapsed_s, missed : as in :meth:`step_once`
-        device_faults : names of the faults that the devices report
-        """
+        """One cycle in which ``commander`` is asked for the command that answers the reading."""
         self.begin(now_s)
         desired = commander(self.newest_reading(device_faults), elapsed_s)
         if desired is None:
@@ -348,57 +320,30 @@ class DriverCycle:
         self.finish(now_s, elapsed_s, missed)
 
     def wrote(self, now_s: float) -> bool:
-        """As :meth:`note_written`; whether this cycle wrote anything.
-
-        Parameters
-        ----------
-        now_s : on the clock of the readings, s
-        """
+        """As :meth:`note_written`; whether this cycle wrote anything."""
         if self.written:
             self.note_written(now_s)
         return bool(self.written)
 
     def command(self, command: Sequence[float], born_s: float, sequence: int) -> None:
-        """A command of another program, from one thread only; the next cycle hears it.
-
-        Parameters
-        ----------
-        command : N values, N or m; another number of them is a fault
-        born_s : when the state that it answers was published, s
-        sequence : of that state, 0: of none
-        """
+        """A command of another program, from one thread only; the next cycle hears it."""
         padded = [*command, *[math.nan] * self.tendon_count][: self.tendon_count]
         self.commands.post([len(command), born_s, sequence, *padded])
 
     def attach(self, controller: ControllerCycle | None) -> None:
-        """Put a controller into the cycle, inactive; None: take it out.
-
-        Parameters
-        ----------
-        controller : of the same form
-        """
+        """Put a controller into the cycle, inactive; None: take it out."""
         self.controller = controller  # type: ignore[assignment]
         self.controls = False
         self.forget_command()
 
     def control_now(self, *, on: bool) -> None:
-        """Whether the controller in the cycle acts.
-
-        Parameters
-        ----------
-        on : it does
-        """
+        """Whether the controller in the cycle acts."""
         self.controls = on
 
     def hold_now(self, *, on: bool, now_s: float) -> None:
         """Hold the commands as they are, or obey the others again, without a jump in either direction.
 
         Until the first command of the others the safety logic holds; it waits for it as after an activation.
-
-        Parameters
-        ----------
-        on : hold
-        now_s : on the clock of the readings, s
         """
         self.holds, self.held_known = on, False
         self.forget_command()
@@ -409,21 +354,11 @@ class DriverCycle:
         self.forget()
 
     def newest_reading(self, device_faults: tuple[str, ...] = ()) -> TendonReading | None:
-        """The reading of the newest cycle, displacements from home; None where the devices could not be read.
-
-        Parameters
-        ----------
-        device_faults : names of the faults that the devices report
-        """
+        """The reading of the newest cycle, displacements from home; None where the devices could not be read."""
         return self.reading.get(device_faults) if self.reading.valid else None
 
     def power(self, *, on: bool) -> None:
-        """Whether what the safety logic lets through is written.
-
-        Parameters
-        ----------
-        on : it is
-        """
+        """Whether what the safety logic lets through is written."""
         self.is_powered = on
         self.forget()
         if not on:
@@ -440,27 +375,13 @@ class DriverCycle:
         return bool(self.is_powered)
 
     def take_up(self, tension: Sequence[float] | None) -> None:
-        """Tensions that are written while nothing else is; None: none.
-
-        Parameters
-        ----------
-        tension : N values, N
-        """
+        """Tensions that are written while nothing else is; None: none."""
         self.takes_up = tension is not None
         if tension is not None:
             self.take_up_n = vector(tension)
 
     def set_zero(self, zero_m: Sequence[float]) -> None:
-        """Displacements count from here.
-
-        Parameters
-        ----------
-        zero_m : what the actuators read at the straight pose, N values, m
-
-        Raises
-        ------
-        ParameterError : another number of values
-        """
+        """Displacements count from here."""
         if len(zero_m) != self.tendon_count:
             raise ParameterError("zero_m", len(zero_m), f"{self.tendon_count} values, one a tendon")
         self.zero_m = vector(zero_m)

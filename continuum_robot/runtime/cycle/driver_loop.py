@@ -80,25 +80,6 @@ class DriverLoop:
     """Devices, safety logic, the controller in the cycle, and the pace at which the cycle runs.
 
     Configured, it reads with the power off. What other threads change, they change by :meth:`call`.
-
-    Parameters
-    ----------
-    robot : as configured
-    actuators : open
-    safety : of the robot, of the same form as ``cycle``
-    cycle : reads and writes the actuators
-    pace : runs the cycle, not started
-    watcher : receives what happens
-    devices : the health of the devices that ``cycle`` reads and writes
-
-    Attributes
-    ----------
-    robot, actuators, safety, cycle, pace, devices : as given
-    row : where the numbers of a row of the cycle's log stand
-    enabled : the devices were asked to switch their torque on
-    procedure : drives the tendons instead of commands, None for none
-    python_paced : Python code looks into the cycle after each
-    rows_lost : cycles of which nobody heard, because the listener was too slow
     """
 
     def __init__(
@@ -174,12 +155,7 @@ class DriverLoop:
             self._hang_watch.start()
 
     def run_cycle(self, now_s: float, elapsed_s: float, missed: int = 0) -> None:
-        """One cycle, and what follows from it; the pace calls this.
-
-        Parameters
-        ----------
-        now_s, elapsed_s, missed : as in :meth:`DriverCycle.step_once`
-        """
+        """One cycle, and what follows from it; the pace calls this."""
         # Read once: other threads end them.
         procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
         if procedure is not None:
@@ -238,26 +214,11 @@ class DriverLoop:
         return not (self.procedure or self._take_up or self._enabling or self.python_paced)
 
     def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """Run ``function`` between two cycles, at once where none runs, and give its result.
-
-        Raises
-        ------
-        DeviceError : the loop did not answer within ``timeout_s``
-        whatever ``function`` raises
-        """
+        """Run ``function`` between two cycles, at once where none runs, and give its result."""
         return self.pace.call(function, timeout_s)
 
     def estop(self, reason: str, *, held: bool = False, release: bool = False) -> bool:
-        """Latch the e-stop in the next cycle, which needs nothing of Python for it.
-
-        Parameters
-        ----------
-        reason, held, release : as of :meth:`TendonSafety.estop`
-
-        Returns
-        -------
-        whether it is latched; False: the loop hangs, and will latch it if it goes on
-        """
+        """Latch the e-stop in the next cycle, which needs nothing of Python for it."""
         safety = self.safety
         if not isinstance(self.pace, UntimedPace) and self.running:
             safety.ask_estop(reason, held=held, release=release)
@@ -280,10 +241,6 @@ class DriverLoop:
 
         What they latched while the torque was off, e.g. in a stall of this computer, is forgotten; what is wrong comes
         back.
-
-        Raises
-        ------
-        DeviceError : a device cannot be enabled
         """
         actuators = self.actuators
         self.enabled = True
@@ -321,11 +278,6 @@ class DriverLoop:
         More than the safe tension may be needed, since friction and cogging hold a motor against it. Whether it worked
         is checked by :meth:`obey`, which says what is wrong when it did not. Servos that take displacements hold their
         place instead: their controller pulls in, at the speed of the limits.
-
-        Parameters
-        ----------
-        fraction : of what a tendon may carry when all carry the same, for the tension
-        warn : receives what went wrong
         """
         safety, limits, count = self.safety, self.safety.limits, self.tendon_count
         if safety.faults:
@@ -378,12 +330,7 @@ class DriverLoop:
         self.call(begin)
 
     def ramp_down(self, warn: Callable[[str], object]) -> None:
-        """Release the tendons and let the robot come to rest: a bounded time; nothing if ``stop`` has it so.
-
-        Parameters
-        ----------
-        warn : called when they did not
-        """
+        """Release the tendons and let the robot come to rest: a bounded time; nothing if ``stop`` has it so."""
         if self.robot.stop.deactivation == TORQUE_OFF:
             return
         safety, limits = self.safety, self.safety.limits
@@ -409,29 +356,13 @@ class DriverLoop:
         self.enabled = False
 
     def hold_tensions(self, *, on: bool) -> None:
-        """Hold the commands as they are in place of the controller, or let it command again; without a jump.
-
-        Parameters
-        ----------
-        on : hold
-        """
+        """Hold the commands as they are in place of the controller, or let it command again; without a jump."""
         self.call(lambda: self.cycle.hold_now(on=on, now_s=self.pace.now_s()))
 
     # --- cogging
 
     def feed_cogging_forward(self, force_n: Vector, m_per_turn: Vector) -> None:
-        """Let the cycle know the cogging of the motors; it is compensated once it is switched on.
-
-        Parameters
-        ----------
-        force_n : over a turn of each motor, shape (N, K), N on the tendon; shape (0, 0): none is known
-        m_per_turn : tendon that a turn of each motor winds, shape (N,), m
-
-        Raises
-        ------
-        ParameterError : a table that does not fit the robot, forces that are not those of cogging, or a robot that
-            takes displacements
-        """
+        """Let the cycle know the cogging of the motors; it is compensated once it is switched on."""
         if self.robot.takes_displacements:
             raise ParameterError("cogging", "on", "off: servos that take displacements compensate it by their own loop")
         largest_n = float(np.abs(force_n).max(initial=0.0))
@@ -449,16 +380,7 @@ class DriverLoop:
         self.call(lambda: self.cycle.cogging.set_table(force_n.tolist(), m_per_turn.tolist(), lead_s, fastest))
 
     def compensate_cogging(self, *, on: bool) -> None:
-        """Compensate the motors' cogging from now on or no longer, without a jump.
-
-        Parameters
-        ----------
-        on : compensate
-
-        Raises
-        ------
-        ParameterError : on without a table
-        """
+        """Compensate the motors' cogging from now on or no longer, without a jump."""
         self.call(lambda: self.cycle.cogging.switch(on=on))
 
     def disable(self) -> None:
@@ -467,12 +389,7 @@ class DriverLoop:
             self.actuators.disable()
 
     def past(self, function: Callable[[], object]) -> bool:
-        """Do something with the devices past a loop that hangs; False where they did not answer in time either.
-
-        Parameters
-        ----------
-        function : what
-        """
+        """Do something with the devices past a loop that hangs; False where they did not answer in time either."""
         done = threading.Event()
 
         def do() -> None:
@@ -486,16 +403,7 @@ class DriverLoop:
     # --- procedures
 
     def begin_procedure(self, run: ProcedureRun) -> None:
-        """Let a procedure drive the tendons, without a jump; displacements count from the devices' own zero.
-
-        Parameters
-        ----------
-        run : not begun
-
-        Raises
-        ------
-        DeviceError : the driver cannot be activated
-        """
+        """Let a procedure drive the tendons, without a jump; displacements count from the devices' own zero."""
 
         def begin() -> None:
             zero = self.cycle.zero
@@ -511,13 +419,7 @@ class DriverLoop:
         self.call(begin)
 
     def end_procedure(self, run: ProcedureRun, zero_m: Sequence[float]) -> None:
-        """Switch the torque off after a procedure; what was read until now counts from another zero: no jump.
-
-        Parameters
-        ----------
-        run : that drove
-        zero_m : from where displacements count from now on, N values, m
-        """
+        """Switch the torque off after a procedure; what was read until now counts from another zero: no jump."""
 
         def end() -> None:
             self.power_off()
@@ -564,16 +466,7 @@ def _at_rest(reading: TendonReading | None) -> bool:
 
 
 def configured(loop: DriverLoop | None) -> DriverLoop:
-    """The loop, where there is one.
-
-    Parameters
-    ----------
-    loop : of the driver, None while not configured
-
-    Raises
-    ------
-    DeviceError : it is not configured
-    """
+    """The loop, where there is one."""
     if loop is None:
         raise DeviceError("tendon_driver", "is not configured", "Configure it first")
     return loop

@@ -43,19 +43,7 @@ def controller_of(
     feedforward: Callable[[], RodFeedforward],
     settings: Callable[[str, Any], Any] | None = None,
 ) -> Any:
-    """The controller for the cycle of a robot: that of its file, or of another package.
-
-    Parameters
-    ----------
-    robot : with ``control`` settings
-    parts : of the cycle's form, by their names
-    feedforward : makes the rod's feed-forward, where the PID needs it
-    settings : as of :func:`foreign_law`
-
-    Raises
-    ------
-    ParameterError : no controller of the file's name
-    """
+    """The controller for the cycle of a robot: that of its file, or of another package."""
     law = PID_LAW if robot.control is None else robot.control.law
     if law == STATICS_LAW:
         return DisplacementController(robot)
@@ -67,37 +55,14 @@ def controller_of(
 
 
 def foreign_law(robot: Robot, settings: Callable[[str, Any], Any] | None = None) -> Controller:
-    """The controller of another package that a robot's file asks for.
-
-    Parameters
-    ----------
-    robot : with ``control`` settings
-    settings : gives the controller its settings, from its name and the defaults; None: these
-
-    Raises
-    ------
-    ParameterError : no such controller; names those there are
-    """
+    """The controller of another package that a robot's file asks for."""
     law, known = robot.control_settings.law, (STATICS_LAW,) if robot.takes_displacements else COMPILED_LAWS
     own: Controller = made(CONTROLLERS, law, "control.law", robot, known=known, settings=settings)
     return own
 
 
 class ForeignController:
-    """Gives a :class:`Controller` the methods that the cycle calls of :class:`CycleController`.
-
-    Parameters
-    ----------
-    controller : any object with ``reset`` and ``update``
-    robot : whose Clarke coordinates are reported
-
-    Attributes
-    ----------
-    needs_python : always
-    takes_displacements : whether its answers are displacements, m; their generalised force is not known
-    settings : of the robot's file, or those given since
-    command, clarke, clarke_rate, force : as of :class:`CycleController`
-    """
+    """Gives a :class:`Controller` the methods that the cycle calls of :class:`CycleController`."""
 
     needs_python = True
 
@@ -111,12 +76,7 @@ class ForeignController:
         self._reading: TendonReading | None = None
 
     def take(self, reading: Any) -> None:
-        """Take over what the cycle read.
-
-        Parameters
-        ----------
-        reading : the cycle's buffer
-        """
+        """Take over what the cycle read."""
         self._reading = reading.get()
 
     def observe(self, displacement: list[float], velocity: list[float]) -> bool:
@@ -144,17 +104,7 @@ class ForeignController:
         _rate_measured: bool,
         dt: float,
     ) -> bool:
-        """Answer the state; False: there is no answer.
-
-        Parameters
-        ----------
-        position, velocity, acceleration : of the reference, m, m/s, m/s^2
-        dt : s
-
-        Raises
-        ------
-        ParameterError : an answer of another size
-        """
+        """Answer the state; False: there is no answer."""
         desired = _desired(position, velocity, acceleration)
         with self._named("update"):
             command = np.asarray(self.controller.update(self._measured(), desired, dt), float)
@@ -190,58 +140,22 @@ class ForeignController:
         )
 
     def set_settings(self, settings: ControlSettings) -> None:
-        """Hand settings on.
-
-        Parameters
-        ----------
-        settings : of the robot's file
-
-        Raises
-        ------
-        ParameterError : a controller without ``set_settings``, or settings that it does not take
-        """
+        """Hand settings on."""
         if settings == self.settings:
             return
         self._hand_on("set_settings", "control", settings)
         self.settings = settings
 
     def ask_pretension(self, pretension_n: float) -> None:
-        """Hand on a pretension that is asked for.
-
-        Parameters
-        ----------
-        pretension_n : N
-
-        Raises
-        ------
-        ParameterError : a controller without ``ask_pretension``, or a pretension that it does not take
-        """
+        """Hand on a pretension that is asked for."""
         self._hand_on("ask_pretension", "pretension_n", pretension_n)
 
     def ask_payload(self, payload_kg: float) -> None:
-        """Hand on another payload.
-
-        Parameters
-        ----------
-        payload_kg : kg
-
-        Raises
-        ------
-        ParameterError : a controller without ``ask_payload``, or a payload that it does not take
-        """
+        """Hand on another payload."""
         self._hand_on("ask_payload", "payload_kg", payload_kg)
 
     def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
-        """Hand on another gravity, in which a stage has turned the robot.
-
-        Parameters
-        ----------
-        gravity_m_per_s2 : in the base frame, three values, m/s^2
-
-        Raises
-        ------
-        ParameterError : a controller without ``set_gravity``, or a gravity that it does not take
-        """
+        """Hand on another gravity, in which a stage has turned the robot."""
         self._hand_on("set_gravity", "gravity_m_per_s2", gravity_m_per_s2)
 
     @property

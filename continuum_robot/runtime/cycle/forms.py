@@ -35,14 +35,7 @@ INTERPRETED = SimpleNamespace(
 
 @dataclass(frozen=True)
 class Form:
-    """A form of the cycle.
-
-    Attributes
-    ----------
-    parts : its classes by their names
-    compiled : whether it runs without the interpreter lock
-    reason : why this one, a phrase
-    """
+    """A form of the cycle."""
 
     parts: Any
     compiled: bool
@@ -55,12 +48,7 @@ class Form:
 
 
 def compiled_form(progress: Callable[[str], None] | None = None) -> Form:
-    """The compiled form where it can be had, else the interpreted one with the reason.
-
-    Parameters
-    ----------
-    progress : receives a line where it has to be compiled
-    """
+    """The compiled form where it can be had, else the interpreted one with the reason."""
     try:
         return Form(compiled_cycle(progress), True, "without the interpreter lock")
     except NotCompiledError as error:
@@ -68,23 +56,12 @@ def compiled_form(progress: Callable[[str], None] | None = None) -> Form:
 
 
 def interpreted_form(reason: str) -> Form:
-    """The interpreted form.
-
-    Parameters
-    ----------
-    reason : why not the compiled one
-    """
+    """The interpreted form."""
     return Form(INTERPRETED, False, reason)
 
 
 def form_of(actuators: TendonActuators, desired: Form) -> Form:
-    """The form in which these actuators can be driven.
-
-    Parameters
-    ----------
-    actuators : made in the form ``desired`` where they know forms
-    desired : if they can
-    """
+    """The form in which these actuators can be driven."""
     if not desired.compiled:
         return desired
     if isinstance(actuators, RunsInCycle) and actuators.compiled:
@@ -93,16 +70,7 @@ def form_of(actuators: TendonActuators, desired: Form) -> Form:
 
 
 def in_cycle(actuators: TendonActuators) -> Any:
-    """What a :class:`DriverCycle` reads and writes of these actuators, and their health.
-
-    Parameters
-    ----------
-    actuators : of any kind
-
-    Returns
-    -------
-    the part with ``read_into``, ``write_commands`` and ``switch_off``, and the one with ``error`` and ``device_faults``
-    """
+    """What a :class:`DriverCycle` reads and writes of these actuators, and their health."""
     if isinstance(actuators, RunsInCycle):
         return actuators.cycle, actuators
     around = CycleActuators(actuators)

@@ -11,17 +11,7 @@ from continuum_robot.stepped.system_calls import memory_fence
 
 @cython.cclass
 class CycleLog:
-    """Rows of numbers, one a cycle; the newest ``slots`` of them are kept. One thread writes, any other reads.
-
-    Parameters
-    ----------
-    width : numbers in a row
-    slots : rows that are kept
-
-    Attributes
-    ----------
-    place : where the next number goes; interpreted, the next row: numbers of a row under way wait in a list
-    """
+    """Rows of numbers, one a cycle; the newest ``slots`` of them are kept. One thread writes, any other reads."""
 
     width: cython.int
     slots: cython.int

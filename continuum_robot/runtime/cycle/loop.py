@@ -17,19 +17,7 @@ BUSY_FRACTION = cython.declare(cython.double, 0.8)
 
 @cython.cclass
 class CycleLoop:
-    """Runs a :class:`DriverCycle` until it is asked to leave.
-
-    Parameters
-    ----------
-    cycle : what runs
-    period_ns : between deadlines, ns
-    wake_descriptor : an event descriptor that is written to after each cycle; -1: none
-
-    Attributes
-    ----------
-    statistics : periods, execution times, missed deadlines
-    responses : from the beginning of a cycle to its command written, in cycles that answered
-    """
+    """Runs a :class:`DriverCycle` until it is asked to leave."""
 
     cycle: DriverCycle
     deadlines: Deadlines
@@ -86,13 +74,7 @@ class CycleLoop:
             self.window_ns, self.busy_ns = end_ns, 0
 
     def begin_paced(self, start_ns: int, missed: int) -> None:
-        """A cycle that Python code runs begins: it counts among the others.
-
-        Parameters
-        ----------
-        start_ns : ns
-        missed : deadlines that passed
-        """
+        """A cycle that Python code runs begins: it counts among the others."""
         self.statistics.begin(start_ns, missed)
 
     def end_paced(self, end_ns: int) -> None:

@@ -43,12 +43,7 @@ class EnabledInSteps(Protocol):
 
 
 class DeviceReports(Protocol):
-    """What is known of the devices beside their numbers.
-
-    Attributes
-    ----------
-    error : why the newest reading or writing failed, None where both worked
-    """
+    """What is known of the devices beside their numbers."""
 
     error: ContinuumRobotError | None
 

@@ -36,18 +36,6 @@ class ReferenceInput:
 
     One thread calls :meth:`receive`, and the cycle takes the newest reference at its next step; all else is called by
     the cycle, or between two cycles.
-
-    Parameters
-    ----------
-    coordinate_count : 2m
-    blend_s : time to blend from the held position to references that start elsewhere, s
-    largest_jump_m : from where a reference is expected by the one before it to where it is, that is followed at once, m
-
-    Attributes
-    ----------
-    position, velocity, acceleration : of the last step, m, m/s, m/s^2
-    refused : references that were not finite or of another size, a count
-    jumps : references that were blended in since they jumped, a count
     """
 
     refused = cython.declare(cython.longlong, visibility="readonly")
@@ -89,17 +77,7 @@ class ReferenceInput:
         self.hold(vector(position))
 
     def receive(self, reference: ClarkeReference, stamp_s: float) -> bool:
-        """Leave a reference for the cycle's next step.
-
-        Parameters
-        ----------
-        reference : arrays of shape (2m,)
-        stamp_s : the time that it is meant for, s
-
-        Returns
-        -------
-        whether it was taken: a wrong number of values, or one that is not finite, is refused and counted
-        """
+        """Leave a reference for the cycle's next step."""
         numbers = [*reference.position.tolist(), *reference.velocity.tolist(), *reference.acceleration.tolist()]
         sizes = (reference.position.size, reference.velocity.size, reference.acceleration.size)
         if sizes != (self.count,) * 3 or not math.isfinite(sum(numbers) + stamp_s):

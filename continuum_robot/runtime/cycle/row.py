@@ -5,23 +5,7 @@ from __future__ import annotations
 
 
 class CycleRow:
-    """Places in a row of a :class:`~continuum_robot.runtime.cycle.log.CycleLog`, as the driver's cycle fills it.
-
-    Parameters
-    ----------
-    tendon_count, coordinate_count : N and 2m
-
-    Attributes
-    ----------
-    number, now_s, stamp_s, missed, valid, changed, written, answered : indices of single numbers: of the cycle, its
-        time, the reading's time, deadlines missed before it, whether there was a reading, whether the safety logic
-        changed its state or faults, whether tensions were written, whether the controller answered
-    displacement, velocity, tension, current, temperature, age : slices of N values of the reading
-    commanded, limited : slices of N values: what the cycle before wrote, N, and the LIMITED_ bits; NaN: nothing
-    desired : slice of N values: tensions that the controller or another program wants, N
-    clarke, clarke_rate, force : slices of 2m values of the controller; NaN where it did not answer
-    width : numbers in a row
-    """
+    """Places in a row of a :class:`~continuum_robot.runtime.cycle.log.CycleLog`, as the driver's cycle fills it."""
 
     def __init__(self, tendon_count: int, coordinate_count: int) -> None:
         self.number, self.now_s, self.stamp_s, self.missed, self.valid = range(5)

@@ -59,10 +59,6 @@ class SimulatedBody(Protocol):
 def linked_count(robot: Robot) -> int:
     """How many values of the simulated robot sensors in other processes need: strings, tip and the curvatures at a
     fibre's gratings, or what moves the tip.
-
-    Parameters
-    ----------
-    robot : any robot
     """
     if robot.traits.tip_nodes:
         return robot.coordinate_count
@@ -72,13 +68,7 @@ def linked_count(robot: Robot) -> int:
 
 
 def linked_tip(robot: Robot, values: Vector) -> Vector | None:
-    """The true frame of the tip in the base frame, shape (4, 4), None where the simulation does not know it.
-
-    Parameters
-    ----------
-    robot : a rod
-    values : of ``linked``, shape (linked_count,), m and of a rotation matrix
-    """
+    """The true frame of the tip in the base frame, shape (4, 4), None where the simulation does not know it."""
     rows = values[len(robot.strings) : len(robot.strings) + TIP_VALUES]
     if values.size != linked_count(robot) or not np.all(np.isfinite(rows)):
         return None
@@ -88,13 +78,7 @@ def linked_tip(robot: Robot, values: Vector) -> Vector | None:
 
 
 def linked_curvature(robot: Robot, values: Vector) -> Vector | None:
-    """The true curvatures about x and y at a fibre's gratings, (2 g,), 1/m; None where the simulation has none.
-
-    Parameters
-    ----------
-    robot : a rod with a fibre
-    values : of ``linked``, shape (linked_count,)
-    """
+    """The true curvatures about x and y at a fibre's gratings, (2 g,), 1/m; None where the simulation has none."""
     found = values[values.size - _curvature_count(robot) :]
     return np.array(found) if values.size == linked_count(robot) and np.all(np.isfinite(found)) else None
 
@@ -104,16 +88,7 @@ def _curvature_count(robot: Robot) -> int:
 
 
 def mechanism_body(robot: Robot) -> RollingPlant | ModulationPlant | None:
-    """The simulated body of a mechanism; None: a rod, which has a plant with motors.
-
-    Parameters
-    ----------
-    robot : with actuators
-
-    Raises
-    ------
-    ParameterError : a mechanism with actuators that take displacements, or with what only motors of a plant have
-    """
+    """The simulated body of a mechanism; None: a rod, which has a plant with motors."""
     kind = robot.traits.kind
     if kind not in _MECHANISMS:
         return None

@@ -109,12 +109,7 @@ class RodBody:
             self.moving.spooled_m[:] = self._shared.spooled_m
 
     def advance(self, drive: Drive, duration_s: float) -> None:
-        """Integrate for a duration of more than 0 s.
-
-        Raises
-        ------
-        ContinuumRobotError : parts of a 256th of a step do not converge either
-        """
+        """Integrate for a duration of more than 0 s."""
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
         moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share

@@ -72,17 +72,7 @@ class Channel:
             samples.popleft()
 
     def read(self, now_s: float, additional_delay_s: float = 0.0) -> Stamped | None:
-        """The newest sample that is visible at ``now_s``.
-
-        Parameters
-        ----------
-        now_s : s
-        additional_delay_s : on top of the channel's own, at most its memory, s
-
-        Returns
-        -------
-        value and acquisition stamp; None before the first sample is visible
-        """
+        """The newest sample that is visible at ``now_s``."""
         # Times that are sums of a cycle's period differ by rounding.
         visible_s = now_s - self._delay_s - additional_delay_s + 1e-9
         return next((sample for sample in reversed(self._samples) if sample.stamp_s <= visible_s), None)
@@ -104,12 +94,7 @@ def quantised(resolution: ArrayLike) -> Corruption:
 
 
 def in_sequence(*steps: Corruption) -> Corruption:
-    """One corruption after the other, the first argument first.
-
-    Parameters
-    ----------
-    steps : in this order
-    """
+    """One corruption after the other, the first argument first."""
 
     def corrupt(value: Array) -> Array:
         for step in steps:

@@ -37,17 +37,7 @@ class FaultyReadings:
         return self._last[1].copy(), self._last[2].copy()
 
     def served(self, sample: Stamped, now_s: float) -> tuple[Vector, Vector]:
-        """What is served of a sample.
-
-        Parameters
-        ----------
-        sample : values of shape (..., channels); with several rows, the first two come from the sensor that freezes
-        now_s : s
-
-        Returns
-        -------
-        values in the sample's units, and the age of each channel at the sample's stamp, shape (channels,), s
-        """
+        """What is served of a sample."""
         values, age = sample.value, np.zeros(sample.value.shape[-1])
         if not self._board.empty:
             values, age = self._corrupted(sample, now_s)

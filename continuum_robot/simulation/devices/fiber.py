@@ -61,12 +61,7 @@ class SimulatedFiber:
         self._late: LateReports[MeasuredCurvature] = LateReports()
 
     def look(self, time_s: float, curvature: Vector) -> None:
-        """Read the gratings at a time, s.
-
-        Parameters
-        ----------
-        curvature : true ones, shape (2 g,), 1/m
-        """
+        """Read the gratings at a time, s."""
         if self._offset is None:
             self._offset = self._rng.standard_normal(len(curvature))
         noise = self.errors.noise_per_m * self._rng.standard_normal(len(curvature))

@@ -73,12 +73,7 @@ class SimulatedForceSensor:
         self._is_open, self._start_s, self._samples = True, None, -1
 
     def read(self, now_s: float) -> ForceReading:
-        """The newest sample.
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """The newest sample."""
         self._require_open()
         if self._start_s is None:
             self._start_s = now_s
@@ -101,13 +96,7 @@ class SimulatedForceSensor:
         return self._tare.problem
 
     def start_tare(self, samples: int = 200) -> None:
-        """From now on measure from the mean of the next samples.
-
-        Raises
-        ------
-        DeviceError : not open
-        ParameterError : fewer than one sample
-        """
+        """From now on measure from the mean of the next samples."""
         self._require_open()
         self._tare.start(samples)
 

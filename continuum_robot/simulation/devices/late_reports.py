@@ -29,12 +29,7 @@ class LateReports(Generic[Report]):
         self._under_way.append(report)
 
     def until(self, now_s: float, delay_s: float) -> list[Report]:
-        """What comes until now and has not come before.
-
-        Parameters
-        ----------
-        now_s, delay_s : s
-        """
+        """What comes until now and has not come before."""
         come = []
         while self._under_way and self._under_way[0].time_s + delay_s <= now_s + 1e-9:
             come.append(self._under_way.popleft())

@@ -54,11 +54,6 @@ class LinkServer:
         """Move the robot, and send a reading.
 
         What arrived since the last step acts from that step on: commands take effect once a step, as on a board.
-
-        Parameters
-        ----------
-        before_s : time of the last step, s
-        now_s : up to when, s
         """
         self.accept()
         self._obey(before_s)

@@ -69,18 +69,7 @@ class StringSource(Protocol):
 
 
 def link_path(namespace: str, robot: str = "", domain_id: str | None = None) -> Path:
-    """The file of a plant.
-
-    Parameters
-    ----------
-    namespace : ROS namespace of the nodes, "" or "/" for none
-    robot : the robot's name
-    domain_id : ROS domain id; None: from ROS_DOMAIN_ID, else 0
-
-    Returns
-    -------
-    a path in /dev/shm where that exists, else in the folder for temporary files
-    """
+    """The file of a plant."""
     return shared_folder() / f"continuum_robot-{robot_key(namespace, robot, domain_id)}.plant"
 
 
@@ -106,12 +95,7 @@ class PlantLinkWriter:
         self._sequence = 0
 
     def open(self) -> None:
-        """Create the file, or take over that of a dead writer.
-
-        Raises
-        ------
-        DeviceError : another process writes it, or it cannot be created
-        """
+        """Create the file, or take over that of a dead writer."""
         if self._map is not None:
             return
         try:
@@ -161,17 +145,7 @@ class PlantLinkWriter:
         return (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
 
     def write(self, time_s: float, extension_m: Vector) -> None:
-        """Publish the strings of one instant.
-
-        Parameters
-        ----------
-        time_s : on the clock that the readers use, s
-        extension_m : shape (strings,), m
-
-        Raises
-        ------
-        DeviceError : the link is not open
-        """
+        """Publish the strings of one instant."""
         if self._map is None:
             raise DeviceError(str(self.path), "the link is not open", "Open it first.")
         memory = self._map

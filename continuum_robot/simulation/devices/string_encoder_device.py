@@ -74,12 +74,7 @@ class SimulatedStringEncoders:
         self._is_open = True
 
     def read(self, now_s: float) -> StringReading:
-        """The newest reading.
-
-        Raises
-        ------
-        DeviceError : not open, or the source has another number of strings
-        """
+        """The newest reading."""
         if not self._is_open:
             raise DeviceError("simulated string encoders", "are not open", "Open them first.")
         self._now_s = now_s
@@ -113,30 +108,12 @@ class SimulatedStringEncoders:
         *,
         start_s: float | None = None,
     ) -> None:
-        """Inject or schedule a fault of readings; as those of the tendon actuators, for strings.
-
-        Parameters
-        ----------
-        string : index of the string from 0, -1: all
-        magnitude : in the unit of the fault
-        duration_s : s; 0: until ended
-        start_s : on the clock of the simulated devices, s; None: now
-
-        Raises
-        ------
-        ParameterError : unknown fault or string, or a magnitude out of its range
-        """
+        """Inject or schedule a fault of readings; as those of the tendon actuators, for strings."""
         self._faults.inject(fault, string, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
 
 def string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
-    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any.
-
-    Parameters
-    ----------
-    robot : with strings, as it is simulated
-    rng : draws the errors
-    """
+    """What the encoders make of true extensions: noise and resolution, and systematic errors where the file has any."""
     settings = robot.simulation
     if settings.string_mean_error_m == 0:
         return in_sequence(gaussian(settings.string_noise_m, rng), quantised(settings.string_resolution_m))

@@ -90,26 +90,12 @@ class StringEncoderModel:
         )
 
     def systematic_error(self, extension_m: ArrayLike) -> Array:
-        """Systematic error, a smooth function of the extension that is 0 at home.
-
-        Parameters
-        ----------
-        extension_m : shape (..., k), m
-
-        Returns
-        -------
-        shape (..., k), m
-        """
+        """Systematic error, a smooth function of the extension that is 0 at home."""
         extension = np.asarray(extension_m, dtype=float)
         return self._sizes[:, 0] * self._waves(extension) + self._sizes[:, 1] * self._bows(extension)
 
     def counts(self, extension_m: ArrayLike) -> NDArray[np.int64]:
-        """What the counters of the turns say at true extensions (shape (k,), m): 0 at home; draws the noise.
-
-        Parameters
-        ----------
-        extension_m : true ones, shape (k,), m
-        """
+        """What the counters of the turns say at true extensions (shape (k,), m): 0 at home; draws the noise."""
         extension = np.asarray(extension_m, dtype=float)
         wrong = extension + self.systematic_error(extension)
         if self.settings.noise_m > 0:
@@ -117,12 +103,7 @@ class StringEncoderModel:
         return np.floor(wrong / self.settings.resolution_m + 0.5).astype(np.int64)
 
     def read(self, extension_m: Array) -> Array:
-        """Measured extensions (k,) in m for true ones; draws the noise.
-
-        Parameters
-        ----------
-        extension_m : true ones, shape (k,), m
-        """
+        """Measured extensions (k,) in m for true ones; draws the noise."""
         return np.asarray(self.counts(extension_m) * self.settings.resolution_m, dtype=float)
 
     def _waves(self, extension: Array) -> Array:

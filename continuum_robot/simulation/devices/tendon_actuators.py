@@ -131,12 +131,7 @@ class SimulatedTendonActuators:
     # --- the protocol
 
     def open(self) -> None:
-        """Start; makes the plant, which may take a few seconds the first time on a machine.
-
-        Raises
-        ------
-        DeviceError : the link to the string encoders is taken by another process
-        """
+        """Start; makes the plant, which may take a few seconds the first time on a machine."""
         if self._is_open:
             return
         if self._link is not None:
@@ -156,16 +151,7 @@ class SimulatedTendonActuators:
         self._is_open = True
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are.
-
-        Parameters
-        ----------
-        aborted : asked once, since nothing has to be waited for
-
-        Raises
-        ------
-        DeviceError : not open, or it was aborted
-        """
+        """Switch torque on; a tension that was written before takes effect now, and servos hold where they are."""
         self._require_open()
         if aborted():
             raise interrupted("simulated tendon actuators")
@@ -174,12 +160,7 @@ class SimulatedTendonActuators:
         self._is_enabled = True
 
     def read(self, now_s: float) -> TendonReading:
-        """Let the robot move up to ``now_s`` (s, monotonic or virtual) and read the sensors.
-
-        Raises
-        ------
-        DeviceError : not open
-        """
+        """Let the robot move up to ``now_s`` (s, monotonic or virtual) and read the sensors."""
         self._require_open()
         if self._now_s is None:
             self._now_s = now_s
@@ -188,13 +169,7 @@ class SimulatedTendonActuators:
         return self._reading(now_s)
 
     def write(self, command: Vector, now_s: float) -> None:
-        """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay.
-
-        Raises
-        ------
-        ParameterError : wrong shape or not finite
-        DeviceError : not open
-        """
+        """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay."""
         self._require_open()
         given = np.array(command, dtype=float)
         if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
@@ -224,16 +199,7 @@ class SimulatedTendonActuators:
         self._tripped[:] = False
 
     def set_receive_timeout(self, receive_timeout_s: float) -> None:
-        """Set the motor board's receive timeout.
-
-        Parameters
-        ----------
-        receive_timeout_s : without a command for longer there is no current, or servos hold; positive, s
-
-        Raises
-        ------
-        ParameterError : not a positive time
-        """
+        """Set the motor board's receive timeout."""
         if not 0 < receive_timeout_s < math.inf:
             raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
         self._receive_timeout_s = receive_timeout_s
@@ -249,30 +215,12 @@ class SimulatedTendonActuators:
         *,
         start_s: float | None = None,
     ) -> None:
-        """Inject or schedule a fault of simulation/faults.py, which defines the meaning of the magnitude.
-
-        Parameters
-        ----------
-        fault : name; "" ends all injected faults (what a board latched needs :meth:`clear_faults` too)
-        tendon : index, -1: all
-        magnitude : in the fault's unit
-        duration_s : s; 0: until cleared
-        start_s : on the clock of ``now_s``; None: now
-
-        Raises
-        ------
-        ParameterError : unknown name (lists the known ones), or a value out of range
-        """
+        """Inject or schedule a fault of simulation/faults.py, which defines the meaning of the magnitude."""
         self._faults.inject(fault, tendon, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
     @property
     def plant(self) -> Plant:
-        """The plant of a rod.
-
-        Raises
-        ------
-        DeviceError : there is none (yet)
-        """
+        """The plant of a rod."""
         if self._plant is None:
             raise DeviceError("simulated tendon actuators", "there is no plant", "Open them; a mechanism has none.")
         return self._plant

@@ -116,17 +116,7 @@ class PlantTracker:
 
 
 def true_tip(robot: Robot, model_error: float = 0.0) -> Callable[[Vector], Vector | None]:
-    """How the true tip follows from what a simulated robot links to sensors in other processes.
-
-    Parameters
-    ----------
-    robot : any with a tip
-    model_error : by which the true lambda of equilibrium modulation differs from that of the robot file
-
-    Returns
-    -------
-    function of the linked values; the frame of the tip in the base frame, shape (4, 4), None where it is not linked
-    """
+    """How the true tip follows from what a simulated robot links to sensors in other processes."""
     if not robot.traits.tip_nodes:
         return lambda values: linked_tip(robot, values)
     mechanism = modulation_of(robot)

@@ -191,12 +191,7 @@ class Chain:
         return matrix
 
     def angles(self, c: Vector) -> Vector:
-        """Hinge angles of strain coefficients, shape (dof,), rad: the strain in the middle of each piece times it.
-
-        Parameters
-        ----------
-        c : (n,), 1/m for curvatures; shear and extension are left out
-        """
+        """Hinge angles of strain coefficients, shape (dof,), rad: the strain in the middle of each piece times it."""
         values, place = [], 0
         slices = []
         for segment in self.robot.segments:

@@ -44,16 +44,7 @@ class Rows:
         compliances: Vector | None = None,
         one_sided: bool = True,
     ) -> None:
-        """Append a group of k rows.
-
-        Parameters
-        ----------
-        directions : generalised force of a unit of T, (k, dof)
-        levels : e, in the unit of T, (k,)
-        slopes : d >= 0, (k,), unit of T over that of the rate
-        compliances : g >= 0, (k,), inverse unit of d; None: zero
-        one_sided : T >= 0; else a row acts both ways
-        """
+        """Append a group of k rows."""
         count = len(directions)
         self.directions.append(directions)
         self.levels.append(levels)
@@ -70,19 +61,7 @@ def joined(groups: list[NDArray[Any]]) -> NDArray[Any]:
 def solve_rows(
     level: Vector, slope: Vector, compliance: Vector, one_sided: NDArray[np.bool_], free_rate: Vector, coupling: Vector
 ) -> Vector:
-    """Magnitudes T of all rows, (k,), by a Newton method on the set of rows that act.
-
-    Parameters
-    ----------
-    level, slope, compliance : e, d and g, (k,)
-    one_sided : whether T >= 0, (k,)
-    free_rate : rates at the end of the step without the rows, (k,)
-    coupling : G, (k, k)
-
-    Raises
-    ------
-    ConvergenceError : the set does not settle, as with values that are not finite
-    """
+    """Magnitudes T of all rows, (k,), by a Newton method on the set of rows that act."""
     desired = level - slope * free_rate
     matrix = slope[:, None] * coupling
     matrix.flat[:: len(level) + 1] += slope * compliance + 1.0

@@ -32,16 +32,6 @@ def at_rest(
     """Hinge angles at which the chain rests without contacts, (dof,), rad.
 
     Straight where gravity allows it, standing or hanging. ``data`` is left at the rest.
-
-    Parameters
-    ----------
-    model, data : mujoco.MjModel and mujoco.MjData
-    robot : for messages
-    force : generalised force at the angles in ``data`` for a fraction of the load in (0, 1], (dof,), N.m; None: none
-
-    Raises
-    ------
-    ConvergenceError : no rest found
     """
     mujoco = mujoco_library()
     gravity = np.array(model.opt.gravity)

@@ -12,12 +12,7 @@ PIP_COMMAND = "pip install 'continuum_robot[mujoco]'"
 
 
 def mujoco_library() -> Any:
-    """The module ``mujoco``.
-
-    Raises
-    ------
-    ContinuumRobotError : it is not installed, with the command that installs it
-    """
+    """The module ``mujoco``."""
     try:
         library = importlib.import_module("mujoco")
     except ImportError as error:

@@ -55,11 +55,6 @@ def hinge_armature(stiffness: Vector, damping: Vector, substep_s: float) -> Vect
     h d makes the damping that MuJoCo evaluates at the start of a step h act at its end: (M + h d) dv = h (f - d v) is
     M dv = h (f - d (v + dv)). ``ARMATURE_FRACTION`` h^2 k bounds every frequency below 1.42 / h, so that the explicit
     springs of light links are stable; a mode of frequency w is slowed by the fraction w^2 h^2 / 4.
-
-    Parameters
-    ----------
-    stiffness, damping : of each hinge, (dof,), N.m and N.m.s a radian
-    substep_s : h, s
     """
     return np.asarray(substep_s * damping + ARMATURE_FRACTION * substep_s**2 * stiffness)
 
@@ -72,20 +67,7 @@ def compile_chain(
     given_tensions: bool = False,
     in_pieces: bool = False,
 ) -> ChainModel:
-    """The MuJoCo model of a chain.
-
-    Parameters
-    ----------
-    chain : of a robot
-    world : what stands around it
-    substep_s : step of the integrator, s
-    given_tensions : no motors pull, so that the inertia of capstans is the tendons'
-    in_pieces : the pieces of each tendon from guide to guide follow as tendons of their own, tendon by tendon
-
-    Raises
-    ------
-    ContinuumRobotError : no package mujoco, or it refuses the model (a mesh without volume, for instance)
-    """
+    """The MuJoCo model of a chain."""
     mujoco = mujoco_library()
     root = ElementTree.Element("mujoco", model=chain.robot.name)
     _settings(root, chain, substep_s)

@@ -73,14 +73,7 @@ class MujocoPlant(Plant):
         return np.zeros(self._size)
 
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
-        """As of :class:`Plant`; a generalised force does its work on the fitted coefficients.
-
-        Parameters
-        ----------
-        command : (N,)
-        duration_s : s
-        generalized_force : (n,), N.m^2 for curvatures; None: none
-        """
+        """As of :class:`Plant`; a generalised force does its work on the fitted coefficients."""
         self._body.push = self._push
         super().advance(command, duration_s, generalized_force)
 

@@ -69,16 +69,7 @@ class ChainRubbing:
         return np.asarray(self._friction.guide_rad[:, None] + np.cumsum(np.where(self._real, angle, 0.0), axis=1))
 
     def add(self, rows: Rows, data: Any, pulls: Vector, tension_n: Vector, h: float) -> None:
-        """Friction in the next step, as rows that act both ways.
-
-        Parameters
-        ----------
-        rows : to which it is added
-        data : mujoco.MjData
-        pulls : generalised force of a newton in each piece, (pieces, dof), m
-        tension_n : at the spools, (N,), N
-        h : duration, s
-        """
+        """Friction in the next step, as rows that act both ways."""
         rubs = self._friction.coefficient[:, None] * self.turns_rad(data)
         most, rubbing = rubs[self._last], (rubs[self._last] > _SMOOTH) & (tension_n > 0)
         least_n, most_n = -tension_n * np.expm1(most), -tension_n * np.expm1(-most)

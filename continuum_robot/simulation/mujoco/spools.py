@@ -20,20 +20,6 @@ def spool_step(
     """What spools and their tendons contribute to a step, as rows of compliant_rows.py.
 
     The motor's friction is linear about the speed at the end of the step.
-
-    Parameters
-    ----------
-    robot : with the tendons' stiffness and damping
-    motor : of its tendons
-    state : spooled length (m), speed (m/s), current (A), desired current (A), displacement of the chain (m), load that
-        capstans add (N), tension before (N); (N,) each. Of servos the position (m) stands for the desired current
-    given : offset (m), stiffness fraction, motor free, largest current (A); (N,) each
-    anchors : of the dry friction's elements, (E, N), m; (0, N) without a memory
-    h : duration, s
-
-    Returns
-    -------
-    current, level and slope of the tendon, compliance of the spool (m/(N.s)), its speed without tension; (N,) each
     """
     spooled, speed, current, desired, displacement, load, tension = state
     offset, fraction, free, largest_a = given

@@ -16,18 +16,7 @@ Vector = NDArray[np.float64]
 
 
 def chain_equilibrium(body: ChainBody, tension_n: ArrayLike = (), wrenches: Sequence[PointWrench] = ()) -> Vector:
-    """Hinge angles at rest, (dof,), rad; the chain is left there, so that ``body.kinematics`` gives its poses.
-
-    Parameters
-    ----------
-    body : the chain; obstacles do not act
-    tension_n : of every tendon, (N,), N; empty: none
-    wrenches : on the backbone
-
-    Raises
-    ------
-    ConvergenceError : no equilibrium found
-    """
+    """Hinge angles at rest, (dof,), rad; the chain is left there, so that ``body.kinematics`` gives its poses."""
     tension = np.zeros(body.tendon_count) if np.size(tension_n) == 0 else np.asarray(tension_n, dtype=float)
 
     def force(fraction: float) -> Vector:

@@ -16,13 +16,7 @@ _AROUND, _RINGS = 24, 6
 
 
 def geometry_triangles(model: Any, data: Any, geometry: int) -> Vector:
-    """Triangles of a geometry in the base frame, shape (k, 3, 3), m.
-
-    Parameters
-    ----------
-    model, data : mujoco.MjModel and mujoco.MjData, after mj_forward
-    geometry : its index
-    """
+    """Triangles of a geometry in the base frame, shape (k, 3, 3), m."""
     kinds, kind = mujoco_library().mjtGeom, int(model.geom_type[geometry])
     if kind == int(kinds.mjGEOM_MESH):
         mesh = int(model.geom_dataid[geometry])

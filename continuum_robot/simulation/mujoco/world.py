@@ -234,17 +234,7 @@ class PlacedWorld:
 
 
 def parse_world(text: str, file: Path | str | None = None) -> PlacedWorld:
-    """Read a world from YAML text: a mapping with the key ``obstacles``, a list.
-
-    Parameters
-    ----------
-    text : YAML
-    file : for the messages, and for where meshes are
-
-    Raises
-    ------
-    RobotFileError : malformed, unknown or missing keys, impossible values, a mesh that is not there
-    """
+    """Read a world from YAML text: a mapping with the key ``obstacles``, a list."""
     path = None if file is None else Path(file)
     mapping, lines = plain_yaml(text, path)
     source = Source(path, lines)
@@ -260,12 +250,7 @@ def parse_world(text: str, file: Path | str | None = None) -> PlacedWorld:
 
 
 def load_world(file: Path | str) -> PlacedWorld:
-    """Read a world file; errors as for :func:`parse_world`.
-
-    Raises
-    ------
-    RobotFileError : the file cannot be used
-    """
+    """Read a world file; errors as for :func:`parse_world`."""
     path = Path(file)
     return parse_world(read_yaml(path, "world file"), path)
 

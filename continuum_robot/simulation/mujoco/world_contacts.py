@@ -21,18 +21,7 @@ _OVERLAP_M = 1e-6
 
 
 def refuse_overlap(made: ChainModel, data: Any, chain: Chain, world: PlacedWorld) -> None:
-    """Refuse a world in which an obstacle stands where the robot is.
-
-    Parameters
-    ----------
-    made : the model
-    data : mujoco.MjData of the straight robot, after mj_forward
-    chain, world : of the model
-
-    Raises
-    ------
-    ParameterError : names the obstacle, the place and the depth
-    """
+    """Refuse a world in which an obstacle stands where the robot is."""
     for contact in data.contact:
         obstacle, geometry = _pair(contact, made.obstacle_of)
         if obstacle >= 0 and contact.dist < -_OVERLAP_M:
@@ -47,13 +36,8 @@ def refuse_overlap(made: ChainModel, data: Any, chain: Chain, world: PlacedWorld
 def world_loads(
     model: Any, data: Any, obstacle_of: NDArray[np.intp], chain: Chain, world: PlacedWorld
 ) -> tuple[ContactLoad, ...]:
-    """Loads on the robot after a step, one for each obstacle and each part of a link (backbone, disk) that it presses.
-
-    Parameters
-    ----------
-    model, data : of MuJoCo, after mj_step2 and before positions are computed again
-    obstacle_of : as of :class:`ChainModel`
-    chain, world : of the model
+    """Loads on the robot after a step, one for each obstacle and each part of a link (backbone, disk) that
+    it presses.
     """
     mujoco = mujoco_library()
     forces: dict[tuple[int, int], list[tuple[Vector, Vector, float]]] = {}

@@ -69,13 +69,7 @@ class FrameSocketWire:
         return found
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether it was taken.
-
-        Parameters
-        ----------
-        identifier : of the frame, 11 bits; with flags too
-        data : its bytes, 8 at most
-        """
+        """Send a frame; whether it was taken."""
         if self._socket is None:
             return False
         try:
@@ -155,13 +149,7 @@ class SlcanAdapter:
         return None
 
     def send(self, identifier: int, data: bytes) -> bool:
-        """Send a frame; whether somebody took it.
-
-        Parameters
-        ----------
-        identifier : of the frame, 11 bits
-        data : its bytes, 8 at most
-        """
+        """Send a frame; whether somebody took it."""
         if not self.is_open:
             return False
         return self.pty.send(slcan_line(Frame(identifier, data)))

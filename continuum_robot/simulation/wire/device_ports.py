@@ -28,17 +28,7 @@ def go_ahead_of_others() -> None:
 
 
 def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdapter]:
-    """Give every motor board a CAN adapter with a port in place of its wire in memory.
-
-    Parameters
-    ----------
-    hardware : open
-    folder : of the ports
-
-    Returns
-    -------
-    the adapters, in the order of the boards
-    """
+    """Give every motor board a CAN adapter with a port in place of its wire in memory."""
     ports = _adapter_ports(hardware.robot, folder)
     adapters = []
     for channel, board in hardware.boards.items():
@@ -49,18 +39,7 @@ def put_on_adapters(hardware: SimulatedHardware, folder: Path) -> list[SlcanAdap
 
 
 def robot_on_ports(robot: Robot, folder: Path) -> dict[str, Any]:
-    """Values of a robot file whose devices, wired as the robot's or made up, stand on the ports of a folder.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    folder : of the ports
-
-    Raises
-    ------
-    ParameterError : a robot without actuators
-    RobotFileError : its file is gone
-    """
+    """Values of a robot file whose devices, wired as the robot's or made up, stand on the ports of a folder."""
     robot = wired(robot)
     hardware, adapters = plain(dataclasses.asdict(hardware_of(robot))), _adapter_ports(robot, folder)
     given = hardware["tendon_actuators"]
@@ -106,12 +85,7 @@ class DevicePorts:
         self._pacer: Pacer | None = None
 
     def open(self) -> None:
-        """Switch everything on.
-
-        Raises
-        ------
-        ParameterError : a period that is not positive
-        """
+        """Switch everything on."""
         self.hardware.open()
         self.hardware.clock = time.monotonic
         if self.hardware.boards:
@@ -125,12 +99,7 @@ class DevicePorts:
         return self._pacer is not None and self._pacer.running
 
     def close(self) -> None:
-        """Switch everything off; the ports go.
-
-        Raises
-        ------
-        whatever a device failed with meanwhile
-        """
+        """Switch everything off; the ports go."""
         try:
             if self._pacer is not None:
                 self._pacer.stop()

@@ -143,12 +143,7 @@ class SimulatedHardware:
     # --- life
 
     def open(self) -> None:
-        """Make the plant and all devices; the first time on a machine that takes a few seconds.
-
-        Raises
-        ------
-        DeviceError : the link to the string encoders is taken by another process
-        """
+        """Make the plant and all devices; the first time on a machine that takes a few seconds."""
         if self.motors is not None:
             return
         if self._link is not None:
@@ -182,10 +177,6 @@ class SimulatedHardware:
         """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.
 
         After a longer pause the devices see short steps, so that their own timeouts strike when they would have.
-
-        Raises
-        ------
-        DeviceError : the hardware is not open
         """
         with self._lock:
             if self.motors is None:
@@ -259,12 +250,7 @@ class SimulatedHardware:
         return joined(self.robot, make, (clock, sleep), form)
 
     def string_encoders(self, *, answer_timeout_s: float = 1.0) -> Any:
-        """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one.
-
-        Parameters
-        ----------
-        answer_timeout_s : how long the board may take to answer, s
-        """
+        """The real driver of the string-encoder board, not open yet. Raises :class:`DeviceError` without one."""
         settings: Any = self._hardware.string_encoders
         port = self._present(self.string_board, "string-encoder board").port
         options = {"simulated": True, "answer_timeout_s": answer_timeout_s, "clock": None}
@@ -276,16 +262,7 @@ class SimulatedHardware:
         return device_of(settings.kind).make(self.robot, settings, port, simulated=True, clock=None, **options)
 
     def host_socket(self, channel: str) -> socket.socket:
-        """The host's end of a CAN channel; opened again, the frames of before are gone.
-
-        Parameters
-        ----------
-        channel : its name in the robot file
-
-        Raises
-        ------
-        DeviceError : no such channel, or the hardware is not open
-        """
+        """The host's end of a CAN channel; opened again, the frames of before are gone."""
         board = self.boards.get(channel)
         if board is None:
             raise DeviceError(f"simulated CAN channel {channel}", "is not there", "Open the hardware.")
@@ -305,12 +282,7 @@ class SimulatedHardware:
         return self._plant
 
     def board_of(self, tendon: int) -> tuple[Any, int]:
-        """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0.
-
-        Raises
-        ------
-        ParameterError : a tendon without a motor on a board
-        """
+        """The board that has a tendon's motor, and the motor's number on it; ``tendon`` counts from 0."""
         for entry in self._hardware.tendon_actuators.motors:
             channel, motor = getattr(entry, "place", ("", 0))
             if entry.number == tendon + 1 and channel in self.boards:
@@ -320,20 +292,7 @@ class SimulatedHardware:
     # --- faults
 
     def inject(self, fault: str, target: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
-        """Inject a fault from the next step on.
-
-        Parameters
-        ----------
-        fault : a name of :func:`catalog`; "" ends all that end by being ended
-        target : index from 0 of the tendon whose motor or board is meant, or of the string's counter; -1: all
-        magnitude : meaning and unit as the fault's meaning states
-        duration_s : s; 0: until ended
-
-        Raises
-        ------
-        ParameterError : unknown name (lists the known ones), or a value out of range
-        DeviceError : a device that is not simulated now
-        """
+        """Inject a fault from the next step on."""
         with self._lock:
             if fault and fault not in catalog():
                 raise ParameterError("fault", fault, "one of " + ", ".join(catalog()) + ", or empty to end all")

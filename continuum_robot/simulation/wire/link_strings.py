@@ -80,14 +80,7 @@ class LinkedStringBoard:
         )
 
     def inject(self, fault: str, channel: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
-        """Inject a fault of the board or of its line. Raises :class:`ParameterError` for an unknown one.
-
-        Parameters
-        ----------
-        channel : index of the string from 0, -1: all
-        magnitude : in the unit of the fault
-        duration_s : s; 0: until ended
-        """
+        """Inject a fault of the board or of its line. Raises :class:`ParameterError` for an unknown one."""
         self._board.inject(fault, channel, magnitude, duration_s=duration_s)
 
     def close(self) -> None:

@@ -18,14 +18,6 @@ def make_folder(folder: Path) -> None:
     """Make a simulator's folder, readable by its user alone, without sockets of a simulator that died.
 
     Call it while the robot's :class:`PlantLinkWriter` is open: its lock keeps a second simulator out.
-
-    Parameters
-    ----------
-    folder : of :func:`continuum_robot.drivers.simulated_wires.simulator_folder`
-
-    Raises
-    ------
-    DeviceError : it cannot be made, or belongs to another user
     """
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -41,12 +33,7 @@ def make_folder(folder: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove it, after its listeners were closed.
-
-    Parameters
-    ----------
-    folder : of :func:`make_folder`
-    """
+    """Remove it, after its listeners were closed."""
     with contextlib.suppress(OSError):
         folder.rmdir()
 

@@ -48,12 +48,7 @@ class Pacer:
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
-        """End, and wait for it. Safe to call at any time.
-
-        Raises
-        ------
-        whatever the step raised
-        """
+        """End, and wait for it. Safe to call at any time."""
         thread, self._thread = self._thread, None
         self._stop.set()
         if thread is not None:

@@ -14,18 +14,7 @@ SLACK_M = (0.002, 0.01)
 
 
 def switched_on(robot: Robot, *, force: bool = False, folder: Path | None = None) -> SimulatedHardware:
-    """Open hardware whose rotors are not aligned, whose tendons are slack, and whose strings have no zero.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    force : simulate the force sensor too
-    folder : where the serial ports get their names; None: each in a temporary folder
-
-    Raises
-    ------
-    ParameterError : a robot without actuators
-    """
+    """Open hardware whose rotors are not aligned, whose tendons are slack, and whose strings have no zero."""
     hardware = SimulatedHardware(robot, aligned=False, zeroed=False, strings=True, force=force, folder=folder)
     hardware.open()
     rng = np.random.default_rng([robot.simulation.seed, 2])

@@ -88,12 +88,7 @@ class ServoLine:
             self._thread.start()
 
     def ask(self, data: bytes) -> bytes:
-        """What the servos answer to bytes of a host in this process, at the time of the latest step.
-
-        Raises
-        ------
-        DeviceError : the adapter is out
-        """
+        """What the servos answer to bytes of a host in this process, at the time of the latest step."""
         with self.lock:
             if self.unplugged:
                 raise DeviceError("simulated servos", "are gone: the adapter is unplugged", "Plug it in.")

@@ -15,21 +15,7 @@ from continuum_robot.app.view.controls.status import Status
 
 
 class Choice:
-    """A dropdown in a folder of its own in the container that is open; it appears once the node answers.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    status : where answers are shown
-    folder, title : what is written over and beside the dropdown
-    node, parameter : that it sets
-    words : which there are
-
-    Attributes
-    ----------
-    dropdown : None before the node answered
-    """
+    """A dropdown in a folder of its own in the container that is open; it appears once the node answers."""
 
     def __init__(
         self,

@@ -11,14 +11,7 @@ from continuum_robot.app.view.controls.status import Status
 
 
 class Drives(Choice):
-    """Whether cogging is fed forward.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    status : where answers are shown
-    """
+    """Whether cogging is fed forward."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, status: Status) -> None:
         super().__init__(

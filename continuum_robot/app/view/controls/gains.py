@@ -28,20 +28,7 @@ _SPAN = 4.0
 
 
 class Gains:
-    """A folder in the container that is open; it appears once the controller is heard.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    robot : what it is
-    status : where answers are shown
-
-    Attributes
-    ----------
-    gains : parameter name -> slider
-    pretension : slider, None before the controller was heard
-    """
+    """A folder in the container that is open; it appears once the controller is heard."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
         self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status

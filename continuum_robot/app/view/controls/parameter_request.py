@@ -19,15 +19,7 @@ _PERIOD_S = 1.0
 
 
 class Question:
-    """Asked once a second while the stack is up, answered once.
-
-    Parameters
-    ----------
-    commander : spun
-    node : that has the parameters
-    names : of the parameters; it is an answer where the first is among them
-    answered : gets the parameters that the node has, by name
-    """
+    """Asked once a second while the stack is up, answered once."""
 
     def __init__(
         self,

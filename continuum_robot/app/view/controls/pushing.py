@@ -17,20 +17,7 @@ from continuum_robot.models.robot_model import RobotModel
 
 
 class Pushing:
-    """Where, how hard and how long to push, in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    robot : what it is
-    status : where answers are shown
-
-    Attributes
-    ----------
-    push : button; None of a robot that cannot be pushed
-    place, force, direction, duration : sliders; None there too
-    """
+    """Where, how hard and how long to push, in the container that is open."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, model: RobotModel, status: Status) -> None:
         self._commander = commander

@@ -29,20 +29,7 @@ GRACE_S = 30.0
 
 
 class Recording:
-    """A checkbox and a sentence, in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    robot : what it is
-    status : where answers are shown
-    directory : where recordings go of a stack that has no recorder
-
-    Attributes
-    ----------
-    record : checkbox
-    """
+    """A checkbox and a sentence, in the container that is open."""
 
     def __init__(
         self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status, directory: Path

@@ -19,18 +19,7 @@ _SHOWN = ((1e3, "mm", 0.5), (180 / math.pi, "deg", 0.5))
 
 
 class StageSliders:
-    """Sliders of the axes that the stage has, in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    stage : of the robot
-
-    Attributes
-    ----------
-    sliders : by the axis
-    """
+    """Sliders of the axes that the stage has, in the container that is open."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, stage: BaseStage) -> None:
         self._commander, self._program = commander, Program()

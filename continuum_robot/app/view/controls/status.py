@@ -22,17 +22,7 @@ _STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "st
 
 
 class Status:
-    """Stop, reset and start, with what they are about.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-
-    Attributes
-    ----------
-    stop, reset, start : buttons
-    """
+    """Stop, reset and start, with what they are about."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander) -> None:
         self._commander = commander
@@ -56,22 +46,11 @@ class Status:
         show(self.start, "disabled", not snapshot.holding)
 
     def show(self, sentence: str) -> None:
-        """Show a sentence to the operator.
-
-        Parameters
-        ----------
-        sentence : plain; "" takes away what was reported
-        """
+        """Show a sentence to the operator."""
         self._answer.content = _answer(sentence)
 
     def show_if_refused(self, success: bool, sentence: str) -> None:
-        """An answer of the stack, where it is a no.
-
-        Parameters
-        ----------
-        success : it did what was asked for
-        sentence : why not
-        """
+        """An answer of the stack, where it is a no."""
         if not success:
             self.show(f"Refused: {sentence}")
 
@@ -94,12 +73,7 @@ def _answer(sentence: str) -> str:
 
 
 def banner(snapshot: RobotState) -> str:
-    """State of the stack and faults in words, as HTML.
-
-    Parameters
-    ----------
-    snapshot : what is known
-    """
+    """State of the stack and faults in words, as HTML."""
     state = snapshot.stack if snapshot.alive or snapshot.stack in ("starting", "down") else ""
     color = "#c92a2a" if snapshot.faults or snapshot.estop else _STATE_COLORS.get(state, "#5c6370")
     kind = "simulated" if snapshot.simulated else "hardware"

@@ -48,23 +48,7 @@ def _alone(method: Callable[Concatenate[Steering, P], None]) -> Callable[Concate
 
 
 class Steering:
-    """Takes the turn to write references, and gives it back.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    robot : what it is
-    status : where answers are shown
-
-    Attributes
-    ----------
-    mode : dropdown, who gives the reference: one of CHOICES while this page does, else an entry that names who does
-    sliders : of each Clarke coordinate, in the unit in which the robot is shown
-    reach, unit : limits of the coordinates, and how lengths are shown
-    tip_by_stack : a node of the stack brings the tip to its target; else the page does, with the only coordinate
-    chosen_s : when a hand chose the mode, monotonic, s
-    """
+    """Takes the turn to write references, and gives it back."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, robot: Robot, status: Status) -> None:
         self._gui, self._commander, self._robot, self._status = server.gui, commander, robot, status
@@ -101,22 +85,12 @@ class Steering:
         return self._snapshot.reference_m if self._desired is None else self._desired
 
     def aim(self, target: Array) -> None:
-        """Steer towards a target within reach, where the page steers.
-
-        Parameters
-        ----------
-        target : shape (coordinates,), m
-        """
+        """Steer towards a target within reach, where the page steers."""
         self._desired = np.clip(target, self.reach.low_m, self.reach.high_m)
         self._commander.aim(self._desired)
 
     def asking(self, answer: Answer) -> Answer:
-        """Until the answer, the turn is neither taken nor lost; a later question makes it void.
-
-        Parameters
-        ----------
-        answer : to an order, which is given now
-        """
+        """Until the answer, the turn is neither taken nor lost; a later question makes it void."""
         question = self._question = object()
 
         def answered(success: bool, sentence: str) -> None:
@@ -155,12 +129,7 @@ class Steering:
             done.wait(1.0)
 
     def _show_who_steers(self, shown: str) -> None:
-        """While this page does not steer, an entry names who does: so every other one is a change, and acts.
-
-        Parameters
-        ----------
-        shown : what was chosen until now; where the list has another choice, a hand made it and _choose comes next
-        """
+        """While this page does not steer, an entry names who does: so every other one is a change, and acts."""
         value = self.mode.value
         if value in CHOICES and value != shown:
             return

@@ -32,18 +32,7 @@ _PLANE_RADIUS = 0.26
 
 
 class TipTarget:
-    """Axes at the tip, and how far the tip is on its way to them, in the container that is open.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    steering : which mode it is
-    status : where answers are shown
-    drawing : looks of the robot
-    scene_scale : units of the scene a metre
-    stage : that carries the robot: places are in its frame then
-    """
+    """Axes at the tip, and how far the tip is on its way to them, in the container that is open."""
 
     def __init__(
         self,
@@ -84,12 +73,7 @@ class TipTarget:
         show(self._note, "content", note(self._commander.tip_words if chosen and self._tips is None else ""))
 
     def aim(self, place_m: Array) -> None:
-        """Bring the tip to a place, while it is dragged.
-
-        Parameters
-        ----------
-        place_m : base frame, or the stage's, shape (3,), m
-        """
+        """Bring the tip to a place, while it is dragged."""
         if self._tips is None:
             if not self._plans:
                 self._commander.aim_tip(place_m, self._answer)
@@ -125,13 +109,7 @@ class TipTarget:
 
 
 class PlaneTarget:
-    """A disk beside the robot: its point is the bend of the last segment that bends in two directions.
-
-    Parameters
-    ----------
-    server : of the page
-    steering : which mode it is
-    """
+    """A disk beside the robot: its point is the bend of the last segment that bends in two directions."""
 
     def __init__(self, server: viser.ViserServer, steering: Steering) -> None:
         self._steering = steering

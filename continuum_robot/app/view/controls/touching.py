@@ -15,18 +15,7 @@ from continuum_robot.robot.reaction_settings import REACTIONS
 
 
 class Touching(Choice):
-    """The strategy, and a button that lets the reference go on.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    status : where answers are shown
-
-    Attributes
-    ----------
-    resume : button, None before the reference source answered
-    """
+    """The strategy, and a button that lets the reference go on."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, status: Status) -> None:
         self.resume: Any = None

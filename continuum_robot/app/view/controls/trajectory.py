@@ -27,19 +27,7 @@ _SOURCE = "reference_source"
 
 
 class Trajectory:
-    """A folder in the container that is open; it fills once the reference source is heard.
-
-    Parameters
-    ----------
-    server : of the page
-    commander : spun
-    steering : falls silent when the trajectory plays
-    status : where answers are shown
-
-    Attributes
-    ----------
-    kind, amplitude, frequency, play : controls, None before the reference source was heard
-    """
+    """A folder in the container that is open; it fills once the reference source is heard."""
 
     def __init__(self, server: viser.ViserServer, commander: Commander, steering: Steering, status: Status) -> None:
         self._gui, self._commander, self._steering, self._status = server.gui, commander, steering, status
