@@ -33,17 +33,7 @@ _FRICTION_STEP = 1e-6
 
 
 class CapstanRod:
-    """The rod, with friction of its capstans.
-
-    Parameters
-    ----------
-    robot : with capstans
-    parameters : that may be looked for, see :func:`~.dynamics_fit.kinds_in_file`, shape (P,)
-
-    Attributes
-    ----------
-    size : number n of coefficients
-    """
+    """The rod, with friction of its capstans."""
 
     def __init__(self, robot: Robot, parameters: Parameters) -> None:
         own = [robot.segments[index] for index in driven_segments(robot)]

@@ -13,15 +13,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class CoggingFit:
-    """Cogging of N motors over K angles of a turn from the devices' zero on.
-
-    Attributes
-    ----------
-    force_n : force with which the cogging holds back, shape (N, K), N on the tendon
-    deviation_n : its standard deviation, shape (N, K), N
-    residual_n : root mean square of what the fit leaves, shape (N,), N
-    orders : kept harmonics of each motor
-    """
+    """Cogging of N motors over K angles of a turn from the devices' zero on."""
 
     force_n: Vector
     deviation_n: Vector

@@ -54,22 +54,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicsFit(FoundValues):
-    """Result of :func:`fit_dynamics`; p parameters, T samples, n coefficients.
-
-    Attributes
-    ----------
-    covariance : shape (p, p), see :func:`fit_dynamics`
-    limited : names of parameters that ended at their bounds: what was found of the others is wrong, too
-    segments : indices of those with capstans
-    coefficients : where those of each of them stand among the n
-    rmse_coefficients : of the windows' simulation against the record, for each coefficient, shape (n,), 1/m
-    rmse_tip_m : of the tip's x, y and z in the same, shape (3,)
-    open_loop_rmse_coefficients, open_loop_rmse_tip_m : of the whole record simulated from its first pose, as the paper
-        does it, shape (n,), 1/m, and (3,), m; NaN where that simulation ran away
-    evaluations : of the second step
-    time_s, measured_c, window_c, open_loop_c : for plots; shapes (T,), (T, n), (T, n), (T, n)
-    measured_tip_m, open_loop_tip_m : shape (T, 3)
-    """
+    """Result of :func:`fit_dynamics`; p parameters, T samples, n coefficients."""
 
     covariance: Array
     limited: tuple[str, ...]
@@ -218,22 +203,7 @@ def fit_dynamics(robot: Robot, recording: RecordedMotion, progress: Progress | N
 
 
 class Windows:
-    """The record in windows, each simulated from a start of its own: whitened differences of the coefficients.
-
-    Parameters
-    ----------
-    rod : of a robot with n coefficients
-    record : of that robot
-    kinds : that are looked for
-    progress : receives a line for each evaluation
-
-    Attributes
-    ----------
-    parameters : those of the rod, then first c and c_rate of each window, 1/m and 1/(m.s)
-    starts : of the windows from the smoothed record, shape (windows, 2n)
-    samples : of the record, of the rows
-    trajectory : coefficients of the latest evaluation, shape (T, n), 1/m
-    """
+    """The record in windows, each simulated from a start of its own: whitened differences of the coefficients."""
 
     def __init__(
         self, rod: CapstanRod, record: SmoothedRecord, kinds: dict[str, Parameter], progress: Progress

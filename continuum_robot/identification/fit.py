@@ -33,18 +33,7 @@ _NAMED_FROM = 0.1  # of a direction that the data do not show, from which a para
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Numbers of one kind, one for each of what has one.
-
-    Attributes
-    ----------
-    keys : of the robot's file, or what is said of them, one for each
-    expected : before the data, one for all or one for each, in the unit of the keys
-    deviation : of that, of x; infinite: nothing is expected
-    scale : unit of x
-    low, high : bounds of x
-    origin : where x is 0: it is the value less that, over its unit
-    log : or the logarithm of the value over its unit
-    """
+    """Numbers of one kind, one for each of what has one."""
 
     keys: tuple[str, ...]
     expected: ArrayLike
@@ -57,19 +46,7 @@ class Parameter:
 
 
 class Parameters:
-    """The parameters of a fit, P in all, in one vector x.
-
-    Parameters
-    ----------
-    kinds : by name
-
-    Attributes
-    ----------
-    at : where those of each kind stand
-    keys : of all
-    scale, origin, log, low, high : shape (P,)
-    expected, deviation : of x before the data, shape (P,)
-    """
+    """The parameters of a fit, P in all, in one vector x."""
 
     def __init__(self, kinds: Mapping[str, Parameter]) -> None:
         self.at: dict[str, slice] = {}
@@ -107,17 +84,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Fit:
-    """A solution; R rows of data, P parameters.
-
-    Attributes
-    ----------
-    parameters : that were looked for
-    x : of the solution, shape (P,)
-    rows, slopes : of the data there, shapes (R,) and (R, P)
-    cost : half of the sum of squares with what is expected, or of the robust ones
-    evaluations : how many it took
-    limited : which ended at their bounds, shape (P,)
-    """
+    """A solution; R rows of data, P parameters."""
 
     parameters: Parameters
     x: Vector

@@ -24,17 +24,7 @@ _SHOWN = 0.5  # of the deviation before the data
 
 @dataclass(frozen=True, kw_only=True)
 class FoundValues:
-    """P values, in the units of their keys.
-
-    Attributes
-    ----------
-    keys : of the robot file, or what is said of a segment: see :mod:`continuum_robot.identification.robot_keys`
-    before : by the robot file, shape (P,)
-    values : that were found, shape (P,)
-    priors, deviations : standard deviations before and after the data, shape (P,)
-    file, sha256 : of the recording
-    date : of the fit, ISO 8601
-    """
+    """P values, in the units of their keys."""
 
     keys: tuple[str, ...]
     before: Vector

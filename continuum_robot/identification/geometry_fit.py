@@ -59,30 +59,7 @@ _DEFLECTED_FRACTION = 0.1  # of the largest deflection in a pull, from which sam
 
 @dataclass(frozen=True)
 class GeometryFit:
-    """Result of :func:`identify_geometry`; m segments, N tendons.
-
-    Attributes
-    ----------
-    recording : the robot file's section: columns, signs, marker, base pose
-    provenance : where it comes from
-    angle_offsets_rad : psi_0 of each segment, in the base frame, shape (m,), rad in [-pi, pi)
-    angle_offset_deviations_rad : their standard deviations, shape (m,), rad
-    marker_deviation_m, base_deviation_m : standard deviations, shape (3,), m
-    tilt_deviation_rad : of the base's axis about x and y, shape (2,), rad
-    covariance : of [psi_0 (m), marker (3), base (3), tilt (2)], priors included, shape (m + 8, m + 8)
-    responses : ratio of the bending to what displacement and pitch radius say, for each segment, shape (m,); not part
-        of the fitted robot
-    zeros_m : displacement at which each tendon began to bend the robot, in tendon order, shape (N,), m; not part of
-        the fitted robot
-    rmse_m : root mean square distance of the fit from the used samples
-    second_rmse_m : the same of the second-best distribution of columns over segments, inf if there is no other
-    second_columns : its columns, in tendon order
-    confidence : how many times likelier, as log10, the best distribution is than the second-best, if the samples'
-        errors were independent; inf if there is no other
-    labels_agree : whether the numbers that the labels give the tendons run in the same order, whichever tendon of a
-        segment is its first; None without such labels. The labels' numbers take no part in the fit
-    used_samples, samples : how many of the recording's samples were used, and how many there are
-    """
+    """Result of :func:`identify_geometry`; m segments, N tendons."""
 
     recording: Recording
     provenance: Provenance

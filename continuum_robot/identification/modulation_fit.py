@@ -32,15 +32,7 @@ _NO_INFLUENCE = 1e-9  # of what a moment error does at full depth
 
 @dataclass(frozen=True, kw_only=True)
 class ModulationData:
-    """Tracked poses of the end disk; a sample with NaN in it was not seen, and does not count.
-
-    Attributes
-    ----------
-    theta_rad, delta_rad : nominal configuration psi_j, (N,), rad
-    insertion_m : q_s, (N,), m
-    position_m : in the base frame, (N, 3), m
-    rotation : of the end disk in the base frame, (N, 3, 3); None where only the position is tracked
-    """
+    """Tracked poses of the end disk; a sample with NaN in it was not seen, and does not count."""
 
     theta_rad: ArrayLike
     delta_rad: ArrayLike
@@ -83,8 +75,6 @@ class FitSettings:
 
     Attributes
     ----------
-    names : which of k_lambda0, k_lambdaq, k_lambda_theta are fitted; the others stay as they start
-    start : where from
     position_std_m, orientation_std_rad : W is the inverse of their squares, wang (78)
     """
 
@@ -104,19 +94,7 @@ class FitSettings:
 
 @dataclass(frozen=True)
 class ModulationFit:
-    """Result of a fit.
-
-    Attributes
-    ----------
-    moment_error : lambda
-    names : of the fitted parameters
-    covariance : of the fitted parameters in SI units, scaled by the residuals, (p, p)
-    rmse_m : of the positions, m
-    iterations : number of steps
-    history_k : parameters in the order of ``PARAMETER_NAMES`` before each step and at the end, (iterations + 1, 3)
-    history_rmse_m : RMSE there, (iterations + 1,), m
-    samples : how many counted
-    """
+    """Result of a fit."""
 
     moment_error: LinearMomentError
     names: tuple[str, ...]
@@ -165,12 +143,6 @@ def fit_table(
 
 class PoseErrors:
     """Weighted errors of poses, wang (73) to (76), and their Jacobian by scaled parameters.
-
-    Parameters
-    ----------
-    segment : what bends
-    data : tracked poses, all of them seen
-    settings : which parameters, weights
 
     Attributes
     ----------

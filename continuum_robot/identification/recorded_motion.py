@@ -30,17 +30,7 @@ _UNEVEN = 0.2
 
 @dataclass(frozen=True)
 class RecordedMotion:
-    """T samples of N tendons, D drives and S strings.
-
-    Attributes
-    ----------
-    time_s : of the readings' acquisition, increasing, shape (T,), s
-    displacement_m : pulled in positive, from any zero, shape (T, N), m
-    effort : torque of each capstan, held until the next sample, N.m, or measured current times the motor's constant,
-        N on the tendon, shape (T, D)
-    string_extension_m : positive when the string left the body, shape (T, S), m; None: no strings
-    file, sha256 : where it was read from, hexadecimal
-    """
+    """T samples of N tendons, D drives and S strings."""
 
     time_s: Vector
     displacement_m: Vector

@@ -31,19 +31,7 @@ LOAD_COLUMN = re.compile(r"load_(\w+)_n")
 
 @dataclass(frozen=True)
 class TendonRecording:
-    """Recorded displacements and marker positions; K columns of displacements, T samples.
-
-    Attributes
-    ----------
-    file : where it was read from
-    sha256 : of that file, hexadecimal
-    time_s : shape (T,), s, on the recorder's clock
-    labels : T labels of what the robot was doing
-    columns : K names of the displacement columns, as in the file
-    displacement_m : shape (T, K), m, with the sign of the file
-    marker_m : shape (T, 3), m, in the tracker's frame; NaN where the marker was not seen
-    load_n : of the same servos, shape (T, K), N, pulling positive; NaN where it is not known; None: nowhere
-    """
+    """Recorded displacements and marker positions; K columns of displacements, T samples."""
 
     file: Path
     sha256: str

@@ -18,16 +18,7 @@ _CLOSE_M, _APART_S, _LATER_S = 1e-3, 30.0, 300.0
 
 @dataclass(frozen=True)
 class Repeatability:
-    """How far the marker is apart when all servos read nearly the same again, some time later.
-
-    Attributes
-    ----------
-    difference_m : root mean square distance of the two markers of a pair, m; NaN without a pair
-    floor_m : the same after what the model states the remaining difference of the readings moves, over the square root
-        of 2: the least RMSE of any model that knows the readings of the moment alone, m
-    later_floor_m : the same over pairs more than five minutes apart: above ``floor_m`` if something creeps, m
-    pairs : number of pairs
-    """
+    """How far the marker is apart when all servos read nearly the same again, some time later."""
 
     difference_m: float
     floor_m: float

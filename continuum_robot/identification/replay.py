@@ -25,18 +25,7 @@ SLACK_TREATMENTS = ("resolve", "project")
 
 @dataclass(frozen=True)
 class Replay:
-    """A recording on a robot: T samples of N tendons.
-
-    Attributes
-    ----------
-    recording : what was recorded
-    displacement_m : recorded displacements in tendon order, pulled in positive, shape (T, N), m
-    path_displacement_m : what the tendons' paths shorten by, which obeys the tendon constraint, shape (T, N), m; this
-        is what a robot without slack would have measured, and what is played to the shape estimator
-    slack : where a tendon was paid out further than its path needs, shape (T, N)
-    clarke : Clarke coordinates, shape (T, 2m), m
-    predicted_marker_m : in the tracker's frame, shape (T, 3), m
-    """
+    """A recording on a robot: T samples of N tendons."""
 
     recording: TendonRecording
     displacement_m: Array

@@ -20,22 +20,7 @@ _NUMBERS = ("body", "inertia", "stiffness", "damping")
 
 
 class RodParts:
-    """The rod of a robot as a sum over P parameters.
-
-    Parameters
-    ----------
-    robot : a rod
-    keys : of the parameters, see :mod:`continuum_robot.identification.robot_keys`
-    units : of each, shape (P,)
-    rod : further arguments of :class:`~continuum_robot.rod.rod.Rod`
-
-    Attributes
-    ----------
-    rod : with the numbers of the file, or what :meth:`take` made of them
-    stiffness, damping : by each parameter, and what none changes, shape (P + 1, n, n)
-    in_file : the parameters by the robot's file, in their units, shape (P,)
-    moving : rods with what moves by one parameter alone, and at P by none; those that are not there move nothing
-    """
+    """The rod of a robot as a sum over P parameters."""
 
     def __init__(self, robot: Robot, keys: Sequence[str], units: ArrayLike, **rod: Any) -> None:
         sizes = np.asarray(units, dtype=float)

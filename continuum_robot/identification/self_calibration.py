@@ -45,15 +45,7 @@ _LAG_S = 2e-4  # of the rod behind its tendons, which looks the same
 
 @dataclass(frozen=True)
 class SelfCalibrationFit:
-    """What was found.
-
-    Attributes
-    ----------
-    fit : of the rests
-    provenance : every value with its deviation
-    latency_s : from a pose to its stamp, s
-    tip_turn : of the frame that the tracker reports, in the tip's, a rotation matrix, shape (3, 3)
-    """
+    """What was found."""
 
     fit: DisplacedFit
     provenance: Provenance

@@ -27,14 +27,7 @@ _FARTHEST = 30.0  # of a coefficient, as angle or strain over its segment
 
 @dataclass(frozen=True, slots=True)
 class Forces:
-    """Further forces on n coefficients, and their derivatives by these, by their rates, and by S that are looked for.
-
-    Attributes
-    ----------
-    force : shape (n,)
-    by_c, by_rate : shape (n, n)
-    by : at fixed c and rates, shape (n, S)
-    """
+    """Further forces on n coefficients, and their derivatives by these, by their rates, and by S that are looked for."""
 
     force: Vector
     by_c: Vector
@@ -53,17 +46,7 @@ class State:
 
 
 class SimulatedMotion:
-    """Motions of a rod under forces.
-
-    Parameters
-    ----------
-    parts : of the rod; its P parameters are the first of the S that are looked for
-    tolerance : last correction of a coefficient in a step, as angle or strain over its segment
-
-    Attributes
-    ----------
-    terms : what the kernel says at c and rates, until its next call
-    """
+    """Motions of a rod under forces."""
 
     def __init__(self, parts: RodParts, tolerance: float) -> None:
         self._parts, self._tolerance = parts, tolerance

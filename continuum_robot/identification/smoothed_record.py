@@ -25,18 +25,7 @@ TENDON_SIGMA_M, STRING_SIGMA_M = 2e-4, 1.2e-4
 
 @dataclass(frozen=True)
 class SmoothedRecord:
-    """The recording as coefficients; T samples, n coefficients.
-
-    Attributes
-    ----------
-    time_s : from 0, shape (T,), s
-    torque : of the capstans, shape (T, capstans), N.m
-    c : coefficients that displacements and strings show, shape (T, n), 1/m
-    smooth_c, smooth_rate, smooth_acceleration : smoothed, shape (T, n), 1/m, 1/(m.s), 1/(m.s^2)
-    whiten : of an error of ``c`` to unit deviations, shape (n, n), m
-    reading_errors : what an error of the sensors is in ``c``, in unit deviations: of each of the N + S readings in the
-        lower, then in the upper half of its range, one deviation large, shape (T, n, 2 (N + S))
-    """
+    """The recording as coefficients; T samples, n coefficients."""
 
     time_s: Array
     torque: Array

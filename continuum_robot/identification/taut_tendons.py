@@ -31,14 +31,7 @@ _ON_MANIFOLD_M = 1e-9
 
 @dataclass(frozen=True)
 class TautShape:
-    """Shapes of least bending that tendons allow, for T samples of N tendons and m segments.
-
-    Attributes
-    ----------
-    clarke : Clarke coordinates [q_Re,1, q_Im,1, ...], shape (T, 2m), m
-    displacement : what the paths in the robot shorten by, shape (T, N), m
-    slack : where a tendon was paid out further than its path needs, shape (T, N)
-    """
+    """Shapes of least bending that tendons allow, for T samples of N tendons and m segments."""
 
     clarke: Array
     displacement: Array
@@ -46,13 +39,7 @@ class TautShape:
 
 
 class TautTendons:
-    """Shape from displacements of tendons that can go slack.
-
-    Parameters
-    ----------
-    robot : geometry of the segments and tendons
-    slack_above_m : paid-out length from which a tendon counts as slack in ``TautShape.slack``, m
-    """
+    """Shape from displacements of tendons that can go slack."""
 
     def __init__(self, robot: Robot, slack_above_m: float = 2e-4) -> None:
         self.manifold: ClarkeManifold = clarke_manifold(robot)

@@ -21,20 +21,7 @@ PULL_LABEL = re.compile(r"tendon(\d+)_id(\w+?)_pull")
 
 @dataclass(frozen=True)
 class Pulls:
-    """The used samples, then features of each column; T samples, K columns.
-
-    Attributes
-    ----------
-    columns : names, K
-    column : which is pulled, shape (T,)
-    displacement_m : by how much, pulled in positive, shape (T,), m
-    marker_m : where the marker is, shape (T, 3), m
-    sign : of each column, +1 where its reading grows as it pulls, shape (K,)
-    direction_rad : in which each moves the marker, from the tracker's x axis, shape (K,), rad
-    sensitivity : lateral motion of the marker for a displacement, shape (K,)
-    zero_m : displacement at which it begins, shape (K,), m
-    rest_m : the marker before any pull, shape (3,), m
-    """
+    """The used samples, then features of each column; T samples, K columns."""
 
     columns: tuple[str, ...]
     column: NDArray[np.intp]

@@ -40,31 +40,14 @@ _SMALL_KG = 1e-3
 
 @dataclass(frozen=True)
 class Turn:
-    """Means over the arcs of slow turns, both ways: T of them.
-
-    Attributes
-    ----------
-    displacement_m : of the N tendons at the motors, shape (T, N), m
-    tension_n : of them, shape (T, N), N
-    """
+    """Means over the arcs of slow turns, both ways: T of them."""
 
     displacement_m: Array
     tension_n: Array
 
     @classmethod
     def of_samples(cls, arc: ArrayLike, displacement_m: ArrayLike, tension_n: ArrayLike) -> Turn:
-        """Means of samples; what is not finite is left out.
-
-        Parameters
-        ----------
-        arc : number of the arc of every sample, shape (S,); negative: not used
-        displacement_m : shape (S, N), m
-        tension_n : shape (S, N), N
-
-        Raises
-        ------
-        ParameterError : an arc without a sample
-        """
+        """Means of samples; what is not finite is left out."""
         arcs = np.asarray(arc, dtype=int)
         rows = np.concatenate([np.asarray(displacement_m, dtype=float), np.asarray(tension_n, dtype=float)], axis=1)
         used = (arcs >= 0) & np.isfinite(rows).all(axis=1)
@@ -96,17 +79,7 @@ class Weighing:
 
 
 class WeighingModel:
-    """The force on the Clarke coordinates that holds a robot with a payload at measured displacements.
-
-    Parameters
-    ----------
-    robot : a rod with controlled tendons and gravity; its own ``payload_kg`` does not count
-    bending_order : least order of bending of the model; 0: that of the robot file
-
-    Raises
-    ------
-    ParameterError : no gravity, or tendons that cannot be controlled
-    """
+    """The force on the Clarke coordinates that holds a robot with a payload at measured displacements."""
 
     def __init__(self, robot: Robot, bending_order: int = BENDING_ORDER) -> None:
         self.robot = robot
@@ -119,14 +92,7 @@ class WeighingModel:
         self._rod = Rod(sagging(robot, bending_order).changed(payload_kg=0.0))
 
     def force(self, turn: Turn, payload_kg: float, stiffness_ratio: float) -> Array:
-        """Force that the model asks for, shape (T, 2m), N.
-
-        Parameters
-        ----------
-        turn : where its tendons are held
-        payload_kg : at the tip
-        stiffness_ratio : of the rod's stiffness over the robot file's
-        """
+        """Force that the model asks for, shape (T, 2m), N."""
         # K c scaled and loads as they are is K c as it is and loads over the scale.
         rod = self._rod.with_gravity(self._gravity / stiffness_ratio)
         rod.arrays.body[-1, 13:16] = payload_kg * self._gravity / stiffness_ratio  # a dead load at the tip
@@ -195,13 +161,7 @@ def _stiffness_ratio(model: WeighingModel, empty: Turn) -> float:
 
 
 def sagging(robot: Robot, bending_order: int) -> Robot:
-    """The robot whose segments bend with at least this order.
-
-    Parameters
-    ----------
-    robot : a rod
-    bending_order : from 0
-    """
+    """The robot whose segments bend with at least this order."""
 
     def raised(basis: Basis) -> Basis:
         if basis.kind in BENDING_KINDS:

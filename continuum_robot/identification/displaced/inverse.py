@@ -29,13 +29,7 @@ _HARDLY = 2.0  # m of the marker for one of pull; straight through a bent robot 
 
 @dataclass(frozen=True)
 class MissingPull:
-    """Pulls that bring the predicted marker to the measured one.
-
-    Attributes
-    ----------
-    pull_m : what is missing of each tendon's, shape (T, N), m; NaN where the marker was not seen
-    left_m : error of the marker that is left then, its mean offset removed, shape (T, 3), m; NaN where it was not seen
-    """
+    """Pulls that bring the predicted marker to the measured one."""
 
     pull_m: Array
     left_m: Array

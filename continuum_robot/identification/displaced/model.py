@@ -56,19 +56,7 @@ _FIRST_FRICTION = 0.05
 
 
 class DisplacedModel:
-    """A robot about the one that the fit starts from.
-
-    Parameters
-    ----------
-    start : that one, with ``recording``
-    steps : whose parameters it has, of :data:`STEPS`
-    deviations : before the data, of kinds of parameters of which more is known than of others' robots
-    loaded : whether loads are measured: each tendon's with a gain, an offset and friction of its motor
-
-    Attributes
-    ----------
-    parameters : p of them; those of a step more are behind those of one step less
-    """
+    """A robot about the one that the fit starts from."""
 
     def __init__(
         self,

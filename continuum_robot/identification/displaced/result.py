@@ -24,16 +24,7 @@ _OF_A_PATTERN = re.compile(r"^rep\d+_|_hold$|_(?:dir|id)\d+|(?<=^tendon)\d+|(?<=
 
 @dataclass(frozen=True)
 class FitStep:
-    """One step of the fit.
-
-    Attributes
-    ----------
-    name : of :data:`~continuum_robot.identification.displaced.model.STEPS`
-    train_rmse_m : marker RMSE over the whole recording, mean offset removed, fitted on all of it
-    held_out_rmse_m : the same on blocks left out of the fit, each with its own mean offset removed
-    block_rmse_m : of each block left out
-    kept : whether the fitted robot has it
-    """
+    """One step of the fit."""
 
     name: str
     train_rmse_m: float
@@ -44,22 +35,7 @@ class FitStep:
 
 @dataclass(frozen=True)
 class DisplacedFit:
-    """Result of :func:`~continuum_robot.identification.displaced.fit.identify_displaced`.
-
-    Attributes
-    ----------
-    robot : the fitted robot, with ``recording`` and ``displaced_tendons``
-    provenance : where its values come from
-    steps : what each step was worth
-    tendon_deviations : standard deviations of ``log_tendon_stiffness``, ``zero_m`` (m) and the logarithm of
-        ``friction_fraction`` of each tendon, (N,) each
-    block : number of the block of every sample, (T,)
-    held_out_m : error of the kept model at every sample when its block was left out, (T, 3), m; NaN without marker
-    held_out_first_m : the same of constant curvature, (T, 3), m
-    pulls : what is missing of the pulls on the blocks left out, with the kept model
-    repeat : how well the recording repeats itself
-    unidentified : names of parameters that the recording does not identify
-    """
+    """Result of :func:`~continuum_robot.identification.displaced.fit.identify_displaced`."""
 
     robot: Robot
     recording: TendonRecording

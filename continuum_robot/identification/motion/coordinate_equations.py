@@ -50,13 +50,7 @@ def _lagging_alone(robot: Robot, index: int, factor: float) -> Robot:
 
 
 class CoordinateEquations(ForceEquations):
-    """Forces on and across the coordinates.
-
-    Parameters
-    ----------
-    robot : a rod that bends under parallel tendons with a motor on each
-    samples, settings : as of :class:`~.equations.ForceEquations`
-    """
+    """Forces on and across the coordinates."""
 
     def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
         betas = [chord_per_m(robot, k) for k in range(len(robot.segments))]
@@ -128,7 +122,6 @@ class CoordinateEquations(ForceEquations):
         return np.concatenate([on, (tension - stretch)[self._kept] @ self._across], axis=1)
 
     def linearised(self, x: Vector) -> tuple[Vector, Vector]:
-        """As of :class:`~.equations.ForceEquations`."""
         rows = self.left(x)
         near = self._latest
         _, slopes = by_differences(lambda other: self.left(other, near).ravel(), self.motors.steps)(x)

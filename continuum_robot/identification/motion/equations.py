@@ -18,23 +18,7 @@ Vector = NDArray[np.float64]
 
 
 class ForceEquations(ABC):
-    """The forces of the samples, filtered, and what a model makes of them.
-
-    Parameters
-    ----------
-    robot : as its file describes it
-    samples : at even times
-    settings : how they are used
-    further : what else is looked for
-
-    Attributes
-    ----------
-    samples : as given
-    parameters : that are looked for
-    forces : measured ones less their means, on the coordinates and across them, shape (T, N), N
-    pulled : on the coordinates as they are, shape (T, 2m), N
-    time_s : shape (T,), s
-    """
+    """The forces of the samples, filtered, and what a model makes of them."""
 
     forces: Vector
     pulled: Vector

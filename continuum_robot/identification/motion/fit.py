@@ -47,17 +47,7 @@ _LEAST_BLOCKS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class MotionFit(FoundValues):
-    """What was found from the motors; T samples.
-
-    Attributes
-    ----------
-    cogging_nm, cogging_deviation_nm : amplitude of the motors' cogging, mean over the motors
-    lag_s : of the displacements behind the currents
-    chords_per_m : beta of every segment, shape (segments,), 1/m
-    time_s : shape (T,), s
-    measured_n, modelled_n : force on the coordinates, shape (T, 2m), N
-    across_n : root mean square of what is left of the force across them, N
-    """
+    """What was found from the motors; T samples."""
 
     cogging_nm: float
     cogging_deviation_nm: float

@@ -33,14 +33,7 @@ _LEAST_STIFFNESS_NM = 1e-5
 
 
 class MechanismEquations(ForceEquations):
-    """Forces of the motors on the M coordinates of a mechanism.
-
-    Parameters
-    ----------
-    robot : a mechanism with a motor on each tendon
-    samples, settings : as of :class:`~.equations.ForceEquations`
-    onto : of forces of the tendons on the coordinates, shape (N, M)
-    """
+    """Forces of the motors on the M coordinates of a mechanism."""
 
     def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, onto: Vector) -> None:
         super().__init__(robot, samples, settings)
@@ -63,20 +56,13 @@ class MechanismEquations(ForceEquations):
 
 
 class ModulationEquations(MechanismEquations):
-    """D^T T = D^T d D x' + E K x, q = D x, of a segment with equilibrium modulation.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation and a motor on each drive
-    samples, settings : as of :class:`~.equations.ForceEquations`
-    """
+    """D^T T = D^T d D x' + E K x, q = D x, of a segment with equilibrium modulation."""
 
     def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
         super().__init__(robot, samples, settings, np.asarray(clarke_manifold(robot).displacement_matrix))
         self._bent = self.motors.place_m @ np.linalg.pinv(self._onto).T @ stiffness_at_rest(robot, 0.0)
 
     def asked(self, x: Vector, _tension_n: Vector) -> Vector:
-        """As of :class:`MechanismEquations`."""
         at, values = self.parameters.at, self.parameters.values(x)
         return np.asarray(values[at["damping"]] * self.motors.rate_m_per_s @ self._onto + x[at["modulus"]] * self._bent)
 
@@ -86,12 +72,6 @@ class RollingEquations(MechanismEquations):
 
     Given are the coordinate, half the difference of the displacements, and the sum of the tensions: both displacements
     would say little of the tensions, which squeeze the joints against the edge of what can be reached.
-
-    Parameters
-    ----------
-    robot : with rolling joints and a motor on each tendon
-    samples : at even times, the first ones at the pose of equal tensions
-    settings : how they are used
     """
 
     def __init__(self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings) -> None:
@@ -100,7 +80,6 @@ class RollingEquations(MechanismEquations):
         self._coordinate_m = (self.motors.low_pass(self.motors.moved_m, _PLACE_HZ) @ self._onto)[:, 0] / 2
 
     def asked(self, x: Vector, tension_n: Vector) -> Vector:
-        """As of :class:`MechanismEquations`."""
         damping_nms = float(self.parameters.values(x)[self.parameters.at["damping"]][0])
         total_n = np.maximum(tension_n.sum(axis=1), _LEAST_N)
         asked = self._joints.difference(self._coordinate_m, total_n, damping_nms, self.motors.period_s)
@@ -116,10 +95,6 @@ class DrivenJoints:
 
     with the sum s and the levers l and r of left and right tendons, ha (10). a' is that of second order by the two
     times before (BDF2): joints of little damping D do not ring, as they would where the middle of a step balances.
-
-    Parameters
-    ----------
-    robot : with rolling joints
     """
 
     def __init__(self, robot: Robot) -> None:

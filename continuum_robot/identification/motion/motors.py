@@ -31,20 +31,6 @@ class Motors:
 
     derived here for motor j with displacement q_j, and a lag l between current and encoder; h is dry friction over its
     limit: tanh(q_j' / v_0), or by the motion's past where the file says that it builds up over a travel.
-
-    Parameters
-    ----------
-    robot : with a motor on every tendon
-    samples : at even times
-    parameters : that are looked for
-    settings : how the samples are used
-
-    Attributes
-    ----------
-    period_s : between samples, s
-    moved_m : displacement since the first sample, not filtered, shape (T, N), m
-    place_m, rate_m_per_s, force_n : the same filtered, its rate, force; shape (T, N), N on the tendon
-    steps : of differences of x, shape (P,)
     """
 
     def __init__(

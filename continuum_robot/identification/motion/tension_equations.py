@@ -43,18 +43,7 @@ _TOLERANCE = 3e-6
 
 
 class DrivenRod:
-    """The rod of a robot under tendons that follow given displacements.
-
-    Parameters
-    ----------
-    robot : a rod with tendons on any path
-    swings_hz : the fastest swing in which it may begin, Hz
-
-    Attributes
-    ----------
-    swings : coefficients, then their rates, for a swing in each of the W slow modes of the rod held by its tendons, by
-        the robot file: with an energy of 2e-4 J, shape (2, n, W), 1/m and 1/(m.s)
-    """
+    """The rod of a robot under tendons that follow given displacements."""
 
     def __init__(self, robot: Robot, swings_hz: float) -> None:
         rod = Parameters({"rod": kinds_in_file(robot)["rod"]})
@@ -136,16 +125,7 @@ class _Springs:
 
 
 class TensionEquations(ForceEquations):
-    """Forces of all motors.
-
-    Parameters
-    ----------
-    robot : a rod with a motor on each tendon
-    samples : at even times
-    settings : how they are used
-    rod : of the robot, for equations of several bands
-    swings : whether the rod may swing at the start; bands that are slower than its swing do not show it
-    """
+    """Forces of all motors."""
 
     def __init__(
         self, robot: Robot, samples: RecordedMotion, settings: MotionFitSettings, rod: DrivenRod, *, swings: bool = True
@@ -174,7 +154,6 @@ class TensionEquations(ForceEquations):
         return self._used(self.motors.force_n - self.motors.resisting(x, constant=False)) - tension
 
     def linearised(self, x: Vector) -> tuple[Vector, Vector]:
-        """As of :class:`~.equations.ForceEquations`."""
         at, (tension, by) = self.parameters.at, self._simulated(x)
         rows, slopes = self._by_motors(x, tension)
         scale = self.parameters.scale

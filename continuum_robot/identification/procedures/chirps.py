@@ -59,17 +59,7 @@ class ChirpSettings:
 
 
 class Chirps(ServoedMotion[RecordedMotion]):
-    """The procedure; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : a rod or a mechanism, with a motor on each tendon and limits
-    settings : see :class:`ChirpSettings`
-
-    Raises
-    ------
-    ParameterError : a robot of another kind, or limits that leave no room
-    """
+    """The procedure; see the module. Pure."""
 
     def __init__(self, robot: Robot, settings: ChirpSettings | None = None) -> None:
         self.settings = settings = checked(ChirpSettings, asdict(settings or ChirpSettings()))
@@ -108,7 +98,6 @@ class Chirps(ServoedMotion[RecordedMotion]):
         return float((np.abs(matrix).sum(axis=1) @ np.abs(self.manifold.clarke_matrix)).max())
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         self.elapsed_s += dt
         whole_s = self.settings.duration_s
         position, velocity = self.reference(self.elapsed_s)
@@ -119,7 +108,6 @@ class Chirps(ServoedMotion[RecordedMotion]):
         return Step(tension, "moving in chirps", 0.05 + 0.95 * min(1.0, self.elapsed_s / whole_s))
 
     def found(self) -> RecordedMotion:
-        """As of :class:`~.procedure.Procedure`."""
         return self.samples
 
     def reference(self, time_s: float) -> tuple[Vector, Vector]:

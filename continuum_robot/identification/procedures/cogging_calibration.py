@@ -20,24 +20,7 @@ SPEEDS_M_PER_S = (0.01, 0.005, 0.005)
 
 
 class CoggingCalibration:
-    """The sequence of sweeps and fits; its caller drives the sweeps and feeds the tables forward between them.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    speeds_m_per_s : of the sweeps
-    tension_n : of every tendon, 0: chosen from the limits, N
-
-    Attributes
-    ----------
-    m_per_turn : tendon that a turn of each motor winds, shape (N,), m
-    fit : newest, None before the first sweep
-    corrections_n : root mean square by which each sweep after the first changed the table, N
-
-    Raises
-    ------
-    ParameterError : no speed, or one that is not positive; what :class:`CoggingSweep` refuses
-    """
+    """The sequence of sweeps and fits; its caller drives the sweeps and feeds the tables forward between them."""
 
     def __init__(
         self,

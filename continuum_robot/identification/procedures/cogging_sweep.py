@@ -49,16 +49,7 @@ class CoggingSweepSettings:
 
 @dataclass(frozen=True, slots=True)
 class CoggingSamples:
-    """Readings of a sweep, T cycles of N motors.
-
-    Attributes
-    ----------
-    time_s : of the readings' acquisition, shape (T,), s
-    displacement_m : from the devices' own zero, shape (T, N), m
-    stretch_m : what of them no shape of the rod explains: stretch of the tendons, shape (T, N), m
-    force_n : measured current times the motor's constant, shape (T, N), N on the tendon
-    phase_rad : angle of the circle, rising or falling, shape (T,), rad
-    """
+    """Readings of a sweep, T cycles of N motors."""
 
     time_s: Vector
     displacement_m: Vector
@@ -68,18 +59,7 @@ class CoggingSamples:
 
 
 class CoggingSweep(ServoedMotion[CoggingSamples]):
-    """The procedure; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    m_per_turn : tendon that a turn of each motor winds, shape (N,), m
-    settings : see :class:`CoggingSweepSettings`
-
-    Raises
-    ------
-    ParameterError : limits that leave no room for a turn of the motors, or for the tension
-    """
+    """The procedure; see the module. Pure."""
 
     def __init__(self, robot: Robot, m_per_turn: Vector, settings: CoggingSweepSettings | None = None) -> None:
         self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
@@ -108,7 +88,6 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
         self._phases_rad: list[float] = []
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         self.elapsed_s += dt
         position, velocity = self._reference(dt)
         tension = self.following(reading, self.rest_n, position, velocity, dt)
@@ -122,7 +101,6 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
         return Step(tension, "turning the motors", 0.05 + 0.95 * min(1.0, self._turned_rad / whole_rad))
 
     def found(self) -> CoggingSamples:
-        """As of :class:`~.procedure.Procedure`."""
         kept = self.samples
         stretch_m = self.off_manifold(kept.displacement_m)
         return CoggingSamples(kept.time_s, kept.displacement_m, stretch_m, kept.effort, np.array(self._phases_rad))

@@ -59,18 +59,7 @@ class HomingSettings:
 
 @dataclass(frozen=True, slots=True)
 class Homed:
-    """Result of a homing.
-
-    Attributes
-    ----------
-    zero_m : reading of every tendon at the straight pose, shape (N,), m
-    slack_m : taken up from every tendon, shape (N,), m
-    tension_n : on every tendon at the straight pose, N
-    force_n : amplitude of the tensions that swayed the robot, N: mostly friction
-    inconsistency_m : root mean square by which displacements missed the Clarke manifold while swaying, per segment,
-        shape (m,), m
-    string_zero_m : by name, reading of every string there that is known, m
-    """
+    """Result of a homing."""
 
     zero_m: Vector
     slack_m: Vector
@@ -81,21 +70,7 @@ class Homed:
 
 
 class Homing(Procedure[Homed]):
-    """The procedure; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    settings : see :class:`HomingSettings`
-
-    Attributes
-    ----------
-    measuring : the readings of this cycle belong to those of which the middle is taken
-
-    Raises
-    ------
-    ParameterError : settings out of range, or a tension that the limits do not allow
-    """
+    """The procedure; see the module. Pure."""
 
     def __init__(self, robot: Robot, settings: HomingSettings | None = None) -> None:
         self.settings = settings = checked(HomingSettings, asdict(settings or HomingSettings()))
@@ -133,7 +108,6 @@ class Homing(Procedure[Homed]):
         return self._phase == MEASURE
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         if self.measuring and extension_m.shape == (len(self._names),):
             self._strings.append(np.array(extension_m, dtype=float))
 

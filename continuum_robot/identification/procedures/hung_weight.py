@@ -39,17 +39,7 @@ class HungWeightSettings:
 
 @dataclass(frozen=True, slots=True)
 class HungWeightResult:
-    """What one weight on one tendon gave.
-
-    Attributes
-    ----------
-    tendon : index from 0
-    mass_kg : of the weight
-    current_up_a, current_down_a : means while lifting and lowering, A
-    newton_per_ampere : tension for a current without friction, N/A
-    torque_constant_nm_per_a : of the motor, N.m/A, with gear ratio and spool radius of the robot file
-    friction_n : half the difference between lifting and lowering, N
-    """
+    """What one weight on one tendon gave."""
 
     tendon: int
     mass_kg: float
@@ -61,19 +51,7 @@ class HungWeightResult:
 
 
 class HungWeight(Procedure[HungWeightResult]):
-    """The procedure; see the module. The tendon is unhooked from the robot, the weight lies on its support. Pure.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    tendon : index from 0
-    mass_kg : of the weight
-    settings : see :class:`HungWeightSettings`
-
-    Raises
-    ------
-    ParameterError : no such tendon, or a weight that the limits do not allow to lift
-    """
+    """The procedure; see the module. The tendon is unhooked from the robot, the weight lies on its support. Pure."""
 
     tightening = "tightening the tendon"
 
@@ -104,7 +82,6 @@ class HungWeight(Procedure[HungWeightResult]):
         return self._pulled(0.5 * self._weight_n * (1 - v / (2 * slow))), self._tightened_s > 0.3
 
     def start(self, reading: TendonReading) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         self._start_m = float(reading.displacement_m[self._tendon])
 
     def move(self, reading: TendonReading, dt: float) -> Step:
@@ -189,15 +166,7 @@ def nominal_lever_m(robot: Robot, tendon: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TorqueFit:
-    """Torque constant from several weights.
-
-    Attributes
-    ----------
-    tendon : index from 0
-    torque_constant_nm_per_a : N.m/A
-    deviation_nm_per_a : its standard deviation, NaN from a single weight, N.m/A
-    friction_n : mean friction, N
-    """
+    """Torque constant from several weights."""
 
     tendon: int
     torque_constant_nm_per_a: float

@@ -56,22 +56,7 @@ _LAST = 0.5  # of the pretension's stretch, over which the loads of tight tendon
 
 
 class LoadOnset(HeldProcedure[Homed]):
-    """The procedure; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : a rod whose actuators take displacements, with limits
-    tension_n : load at the straight pose, to which it goes in the end, N; 0: control.pretension_n
-
-    Attributes
-    ----------
-    measuring : the strings' readings of this cycle are of the straight pose
-    speed_m_per_s : of a tendon that is pulled in
-
-    Raises
-    ------
-    ParameterError : a load that the limits do not allow
-    """
+    """The procedure; see the module. Pure."""
 
     def __init__(self, robot: Robot, tension_n: float = 0.0) -> None:
         super().__init__(robot)
@@ -119,17 +104,14 @@ class LoadOnset(HeldProcedure[Homed]):
         return self._phase == MEASURE
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         if self.measuring and extension_m.shape == (len(self._names),):
             self._strings.append(np.array(extension_m, dtype=float))
 
     def start(self, reading: TendonReading) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         self._begin_m = reading.displacement_m.copy()
         self._slack_m, self._farthest_m = self._begin_m - self._out_m, self._begin_m + self.reach_m
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         load_n = self.bearable_load_n(reading, self._most_n)
         count, phase = len(self.goal_m), self._phase
         if phase == LET_OUT:
@@ -243,7 +225,6 @@ class LoadOnset(HeldProcedure[Homed]):
                 self._zero_m[rows] -= excess_m.mean() / self._tendons.gain[rows]
 
     def found(self) -> Homed:
-        """As of :class:`~.procedure.Procedure`."""
         return Homed(
             self._zero_m,
             self._zero_m - self._begin_m,
@@ -258,18 +239,6 @@ class Mounted(Procedure[Homed]):
     """The homing of a robot whose tendons share motors: it stands straight now, and moves nothing. Pure.
 
     Motors that take tensions stay idle, and servos where they are.
-
-    Parameters
-    ----------
-    robot : with a transmission whose tendons share motors
-
-    Attributes
-    ----------
-    measuring : True: the strings' readings are of the straight pose
-
-    Raises
-    ------
-    ParameterError : a motor for each tendon
     """
 
     measuring = True
@@ -288,12 +257,10 @@ class Mounted(Procedure[Homed]):
         self._elapsed_s = 0.0
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         if extension_m.shape == (len(self._names),):
             self._strings.append(np.array(extension_m, dtype=float))
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         self._seen.append(reading.displacement_m.copy())
         self._elapsed_s += dt
         self.ended = self._elapsed_s >= _LOOK_S
@@ -305,7 +272,6 @@ class Mounted(Procedure[Homed]):
             self.rest_n = reading.displacement_m.copy()
 
     def found(self) -> Homed:
-        """As of :class:`~.procedure.Procedure`."""
         zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
         strings = string_zeros(self._names, self._strings.copy())
         return Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)

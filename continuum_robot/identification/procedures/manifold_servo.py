@@ -21,13 +21,7 @@ LONGEST_DIP_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ServoAdvice:
-    """What to do where the robot does not follow.
-
-    Attributes
-    ----------
-    lagging : it lags behind its reference; after "Free what blocks it,"
-    slack : a tendon would have less than the least tension; a sentence
-    """
+    """What to do where the robot does not follow."""
 
     lagging: str
     slack: str
@@ -38,23 +32,6 @@ class ServoedMotion(Procedure[Found]):
     times slower.
 
     Motors that move against each other stretch tendons and move no rod: nothing else damps that.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    tension_n : of every tendon at the straight pose, N; 0: three quarters of what all may carry together
-    bandwidth_rad_per_s : of the position control
-    lag_m : how far the robot may lag behind its reference, m
-    advice : for the messages
-
-    Attributes
-    ----------
-    manifold : of the coordinates
-    mass_kg : that they move, shape (2m, 2m), kg: the motors' alone, if nothing is added
-
-    Raises
-    ------
-    ParameterError : limits that leave no room for that tension
     """
 
     def __init__(

@@ -23,15 +23,7 @@ _STALL_PERIODS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a procedure wants in this cycle.
-
-    Attributes
-    ----------
-    command : desired tensions, or displacements before any zero, shape (N,), N or m; the driver's limits act on them
-    phase : what it does now, for a person
-    progress : 0 to 1
-    done : it has ended
-    """
+    """What a procedure wants in this cycle."""
 
     command: Vector
     phase: str
@@ -61,18 +53,7 @@ class TakeUpSettings:
 
 
 class TakeUp:
-    """Pulls tendons gently until all of them rest under a tension.
-
-    Parameters
-    ----------
-    tension : to rest under, shape (N,), N
-    names : of the tendons
-    settings : see :class:`TakeUpSettings`
-
-    Attributes
-    ----------
-    slack_m : what was taken up so far, shape (N,), m
-    """
+    """Pulls tendons gently until all of them rest under a tension."""
 
     def __init__(self, tension: Vector, names: tuple[str, ...], settings: TakeUpSettings | None = None) -> None:
         self.settings = settings or TakeUpSettings()
@@ -113,18 +94,6 @@ class Procedure(ABC, Generic[Found]):
     """Tendons are tightened, then moved until there is a result. Pure: no clock, no thread.
 
     Driven by the driver's cycle, which checks, limits and sends the tensions.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    rest_n : tensions under which the tendons rest before and after it, shape (N,), N
-
-    Attributes
-    ----------
-    rest_n : as given
-    needs_currents : whether a reading without the motors' currents shows nothing
-    ended : all is measured
-    straight_m : where it found that servos stand at the straight pose, shape (N,), m; None: nowhere
     """
 
     tightening = "taking up slack"
@@ -183,19 +152,7 @@ class Procedure(ABC, Generic[Found]):
 
 
 class HeldProcedure(Procedure[Found]):
-    """A procedure whose steps are displacements: servos are where they are when it begins.
-
-    Parameters
-    ----------
-    robot : with actuators that take displacements, and limits
-
-    Attributes
-    ----------
-    goal_m : of the servos, shape (N,), m; empty before the first reading
-    reach_m : how far from where it began the driver lets each goal go, (N,), m
-    k_n_per_m : stiffness of the servos' own loops by which a distance from the goal stands for a load, N/m
-    drive_n_per_m : stiffness of tendon and servo together, from its goal to what the tendon pulls, shape (N,), N/m
-    """
+    """A procedure whose steps are displacements: servos are where they are when it begins."""
 
     needs_currents = False
 

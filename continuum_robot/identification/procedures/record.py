@@ -43,16 +43,7 @@ class StringZero:
 
 @dataclass(frozen=True, slots=True)
 class RecordTexts:
-    """What a kind of record is, and what errors say of it, as predicates of the robot.
-
-    Attributes
-    ----------
-    comment : first line of its files
-    kind : of the record, for errors of its YAML
-    missing, unusable, foreign : that there is none, that it cannot be read, that it belongs to another ...; "{date}" is
-        the record's
-    cure : what to do
-    """
+    """What a kind of record is, and what errors say of it, as predicates of the robot."""
 
     comment: str
     kind: str
@@ -64,13 +55,7 @@ class RecordTexts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobotRecord:
-    """The origin of a stored record of a robot.
-
-    Attributes
-    ----------
-    texts : of each kind
-    bounds : of its files
-    """
+    """The origin of a stored record of a robot."""
 
     texts: ClassVar[RecordTexts]
     bounds: ClassVar[YamlBounds] = BOUNDS

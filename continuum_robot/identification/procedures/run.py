@@ -21,17 +21,6 @@ class ProcedureRun:
     limit it, and writes; after :attr:`finished` it switches the torque off and calls
     :meth:`restore`. Whatever ends the run, the tendons are released first: tensions ramp to ``limits.safe_n``, or
     servos pay out.
-
-    Parameters
-    ----------
-    procedure : what to run
-    safety : of the driver, inactive
-
-    Attributes
-    ----------
-    step : the newest, None before the first
-    succeeded : the procedure came to its end
-    problem : why it did not, "" where it did or still runs
     """
 
     def __init__(self, procedure: Procedure[Any], safety: TendonSafety) -> None:

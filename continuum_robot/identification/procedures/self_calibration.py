@@ -61,20 +61,7 @@ class SelfCalibrationSettings:
 
 @dataclass(frozen=True)
 class CalibrationRecord:
-    """What was recorded; T rests, K poses of the slow motion, N tendons.
-
-    Attributes
-    ----------
-    homed : what the homing before it found; displacements count from its zeros
-    time_s : of the rests, shape (T,), s
-    labels : what was pulled, T
-    displacement_m, load_n : means of each rest, shape (T, N), m and N
-    measured : whether the loads are measured, or follow from how far the servos are behind
-    tip : mean pose of each rest, shape (T, 4, 4); NaN where none came
-    slow_time_s, slow_displacement_m : readings of the slow motion, shape (C,), s, and (C, N), m
-    slow_way_s : how far along its path it was, twice from 0, shape (C,), s
-    pose_time_s, pose_tip : stamps and poses of the slow motion, shape (K,), s, and (K, 4, 4)
-    """
+    """What was recorded; T rests, K poses of the slow motion, N tendons."""
 
     homed: Homed
     time_s: Array
@@ -91,24 +78,7 @@ class CalibrationRecord:
 
 
 class SelfCalibration(HeldProcedure[CalibrationRecord]):
-    """The procedure; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : a rod whose actuators take displacements, with limits and control settings
-    settings : see :class:`SelfCalibrationSettings`
-
-    Attributes
-    ----------
-    stop_n : load of each tendon at which it stops, (N,), N
-    duration_s : of the motion behind the homing, s
-    most_load_n : largest load that is expected, N
-    most_m : largest displacement from the straight pose, m
-
-    Raises
-    ------
-    ParameterError : settings out of range, or limits that leave no room for a motion
-    """
+    """The procedure; see the module. Pure."""
 
     def __init__(self, robot: Robot, settings: SelfCalibrationSettings | None = None) -> None:
         super().__init__(robot)
@@ -209,14 +179,12 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
         return None if controller.unsolved else (np.array(readings), np.array(loads))
 
     def take_pose(self, pose: TrackedPose) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         if self._place < len(self._targets_m):
             self._seen.append(pose)
         else:
             self._poses.append(pose)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         load_n = self.bearable_load_n(reading, self.stop_n)
         if not self._homing.ended:
             step = self._homing.update(reading, dt)

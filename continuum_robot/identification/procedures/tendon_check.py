@@ -77,19 +77,7 @@ class TendonCheckSettings:
 
 @dataclass(frozen=True, slots=True)
 class TendonVerdicts:
-    """What the pulls showed.
-
-    Attributes
-    ----------
-    verdicts : for each tendon "ok" or what is wrong
-    response_m : response_m[j, k] is where tendon k was when j was pulled, from its mean over the pulls at tendons of
-        the same segment, shape (N, N), m; of servos that hold displacements by how much it was stretched
-    misfit : fraction of the movement that the model does not explain, 0 to 1
-    string_response_m : where each string was when a tendon was pulled, as ``response_m``, shape (N, strings), m; NaN
-        where it was not read
-    orientation_known : the strings distinguish the order from turned and mirrored ones
-    orientation : what they say, or why they say nothing
-    """
+    """What the pulls showed."""
 
     verdicts: tuple[str, ...]
     response_m: Vector
@@ -105,18 +93,7 @@ class TendonVerdicts:
 
 
 class Pulls:
-    """What answers to pulls at one tendon after the other.
-
-    Parameters
-    ----------
-    robot : that is pulled
-    tendons, strings : by the model, what answers to a unit of each pull, shapes (N, N) and (N, strings)
-
-    Attributes
-    ----------
-    pulled : index of the tendon that is pulled now
-    pull : how much each was pulled, in that unit, shape (N,)
-    """
+    """What answers to pulls at one tendon after the other."""
 
     def __init__(self, robot: Robot, tendons: Vector, strings: Vector) -> None:
         self._robot, self._tendons, self._strings = robot, tendons, strings
@@ -148,7 +125,6 @@ class Pulls:
         (self._held if held else self._rested).append(tendons)
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :meth:`.procedure.Procedure.take_strings`."""
         if self.measuring and extension_m.shape == self._strings.shape[1:]:
             self._string_samples.append(np.array(extension_m, dtype=float))
 
@@ -180,15 +156,6 @@ class TendonCheck(Procedure[TendonVerdicts]):
 
     A turn or a mirror image of all tendons of a segment looks the same to the tendons themselves: only strings, fed to
     :meth:`take_strings`, or the eye, distinguish them.
-
-    Parameters
-    ----------
-    robot : with actuators and limits
-    settings : see :class:`TendonCheckSettings`
-
-    Raises
-    ------
-    ParameterError : a pull that the limits do not allow
     """
 
     def __init__(self, robot: Robot, settings: TendonCheckSettings | None = None) -> None:
@@ -212,7 +179,6 @@ class TendonCheck(Procedure[TendonVerdicts]):
         self._before: Vector | None = None
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         settings, tension, pulls = self.settings, self.rest_n.copy(), self.pulls
         name, part = pulls.name, pulls.part
         # Rest, rise until the tendon has moved, hold, fall: its answer is the mean of the later half of each stand.
@@ -246,28 +212,15 @@ class TendonCheck(Procedure[TendonVerdicts]):
         return self.pulls.measuring and self._held_s <= self.settings.hold_s
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         if self.measuring:
             self.pulls.take_strings(extension_m)
 
     def found(self) -> TendonVerdicts:
-        """As of :class:`~.procedure.Procedure`."""
         return self.pulls.verdicts(loads=False)
 
 
 class LoadCheck(HeldProcedure[TendonVerdicts]):
-    """The procedure of servos that hold displacements; see the module. Pure.
-
-    Parameters
-    ----------
-    robot : a rod whose actuators take displacements, with limits
-    settings : see :class:`TendonCheckSettings`; of these ``pull_n`` bounds the change of a load, ``move_m`` and
-        ``rise_s`` do not count
-
-    Raises
-    ------
-    ParameterError : as of the homing
-    """
+    """The procedure of servos that hold displacements; see the module. Pure."""
 
     def __init__(self, robot: Robot, settings: TendonCheckSettings | None = None) -> None:
         super().__init__(robot)
@@ -290,11 +243,9 @@ class LoadCheck(HeldProcedure[TendonVerdicts]):
         self._rest_m = np.zeros(0)
 
     def take_strings(self, extension_m: Vector) -> None:
-        """As of :class:`~.procedure.Procedure`."""
         self.pulls.take_strings(extension_m)
 
     def move(self, reading: TendonReading, dt: float) -> Step:
-        """As of :class:`~.procedure.Procedure`."""
         if not self._homing.ended:
             step = self._homing.update(reading, dt)
             self.goal_m = step.command
@@ -317,7 +268,6 @@ class LoadCheck(HeldProcedure[TendonVerdicts]):
         return Step(self.goal_m.copy(), name, 0.7 + 0.3 * part)
 
     def found(self) -> TendonVerdicts:
-        """As of :class:`~.procedure.Procedure`."""
         return self.pulls.verdicts(loads=True)
 
 
