@@ -26,8 +26,7 @@ from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip
 from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
-from continuum_robot.identification.displaced.fit import identify_displaced
-from continuum_robot.identification.displaced.result import DisplacedFit
+from continuum_robot.identification.displaced.fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.recordings import TendonRecording
 from continuum_robot.identification.self_calibration import columns_of, in_order, with_forces
 from continuum_robot.robot.description import Robot

@@ -23,17 +23,16 @@ from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
-from continuum_robot.identification.displaced.inverse import missing_pull
-from continuum_robot.identification.displaced.model import predicted_marker
-from continuum_robot.identification.displaced.result import DisplacedFit
+from continuum_robot.identification.displaced.fit import DisplacedFit
+from continuum_robot.identification.displaced.model import missing_pull, predicted_marker
 from continuum_robot.identification.recordings import TendonRecording, read_recording, tendon_displacements
-from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import (
     SLACK_TREATMENTS,
     Replay,
     agreement,
     marker_agreement,
     marker_errors,
+    repeatability,
     replay,
     rmse_m,
 )

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
+from continuum_robot.identification.procedures.cogging import CoggingCalibration
 from continuum_robot.identification.procedures.homing import Homed
-from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import Procedure, ProcedureRun
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot

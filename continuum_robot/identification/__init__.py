@@ -10,7 +10,7 @@ One path: a record -> residuals by its parameters -> one least squares -> what w
 | held tendons: geometry, statics, friction | `recordings` | `geometry_fit`, `displaced/` |
 | equilibrium modulation | tracked poses | `modulation_fit` |
 | payload | `weighing_motion` | `weighing` |
-| cogging of motors | `procedures/cogging_sweep` | `cogging_fit` |
+| cogging of motors | `procedures/cogging` | `cogging_fit` |
 | torque constants of motors | `procedures/hung_weight` | the same |
 
 All residuals go through `fit`: parameters with what is expected of them, error bars, blocks that are left out. The

@@ -3,16 +3,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.fit import linear
-from continuum_robot.identification.procedures.cogging_sweep import CoggingSamples
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CoggingFit:
+    """Cogging of N motors over K angles of a turn from the devices' zero on."""
+
+    force_n: Vector
+    deviation_n: Vector
+    residual_n: Vector
+    orders: tuple[tuple[int, ...], ...]
+
 
 # Smoothing of positions to speeds and accelerations: cubic over seven cycles.
 _WINDOW, _ORDER = 7, 3
@@ -24,6 +35,17 @@ _LOWEST_ORDER, _HIGHEST_ORDER, _LOAD_ORDERS = 8, 160, 3
 _SIGNIFICANCE = 3.5  # standard deviations from which on a harmonic is kept
 _FRICTION_M_PER_S = 5e-4  # below this speed dry friction fades out
 _SLOWEST = 0.25  # of the fastest speed, at which readings are used
+
+
+@dataclass(frozen=True, slots=True)
+class CoggingSamples:
+    """Readings of a sweep, T cycles of N motors."""
+
+    time_s: Vector
+    displacement_m: Vector
+    stretch_m: Vector
+    force_n: Vector
+    phase_rad: Vector
 
 
 def fit_cogging(

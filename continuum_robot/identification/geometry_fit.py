@@ -17,8 +17,11 @@ the geometry so that they do not bend it, and are reported, but the fitted robot
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,18 +31,177 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.arcs import arc_pose
-from continuum_robot.identification.column_distributions import distribution_count, likeliest_distributions
-from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit
-from continuum_robot.identification.found_values import today
-from continuum_robot.identification.recordings import TendonRecording, read_recording
+from continuum_robot.identification.fit import Fit, Parameter, Parameters, by_differences, fit, today
+from continuum_robot.identification.recordings import SERVO_COLUMN, TendonRecording, read_recording
 from continuum_robot.identification.replay import rmse_m
-from continuum_robot.identification.tendon_pulls import Pulls, find_pulls, labels_agree
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 from continuum_robot.robot.segments.tendons import Tendons
 
 Array = NDArray[np.float64]
+
+PULL_LABEL = re.compile(r"tendon(\d+)_id(\w+?)_pull")
+
+
+@dataclass(frozen=True)
+class Pulls:
+    """The used samples, then features of each column; T samples, K columns."""
+
+    columns: tuple[str, ...]
+    column: NDArray[np.intp]
+    displacement_m: Array
+    marker_m: Array
+    sign: Array
+    direction_rad: Array
+    sensitivity: Array
+    zero_m: Array
+    rest_m: Array
+
+
+def find_pulls(recording: TendonRecording, deflected_fraction: float) -> Pulls:
+    """Find the pulls of a recording."""
+    use = recording.seen.copy()
+    named = [PULL_LABEL.search(label) for label in recording.labels]
+    if any(named):
+        use &= np.array([match is not None for match in named])
+    raw = recording.displacement_m
+    released = np.median(raw[use], axis=0) if use.any() else np.zeros(raw.shape[1])
+    activity = np.abs(raw - released)
+    column = activity.argmax(axis=1)
+    runner_up = np.partition(activity, -2, axis=1)[:, -2]
+    alone = use & (runner_up < 0.25 * activity.max(axis=1))
+    _agree_with_labels(recording, named, column, alone)
+    count = len(recording.columns)
+    chosen: list[Array] = []
+    sign, direction, sensitivity, zero = (np.zeros(count) for _ in range(4))
+    rests = []
+    for index, name in enumerate(recording.columns):
+        rows = np.flatnonzero(alone & (column == index))
+        if len(rows) < 4:
+            raise RecordingError(
+                recording.file,
+                f"column {name} is pulled alone in {len(rows)} samples",
+                "Give a tendon_pull recording: one tendon after the other pulled, the others paid out",
+            )
+        sign[index] = np.sign(np.median(raw[rows, index]) - released[index])
+        pulled = sign[index] * raw[rows, index]
+        rest = recording.marker_m[rows[pulled.argmin()]]
+        deflection = np.linalg.norm(recording.marker_m[rows] - rest, axis=1)
+        rows = rows[deflection > deflected_fraction * deflection.max()]
+        if len(rows) < 3:
+            raise RecordingError(
+                recording.file, f"pulling {name} does not move the marker", "Is this tendon slack, or the marker lost?"
+            )
+        pulled = sign[index] * raw[rows, index]
+        slope, start = np.polynomial.polynomial.polyfit(pulled, recording.marker_m[rows, :2], 1)[::-1]
+        direction[index] = math.atan2(slope[1], slope[0])
+        sensitivity[index] = max(float(np.hypot(*slope)), 1e-3)
+        zero[index] = np.clip((rest[:2] - start) @ slope / (slope @ slope), pulled.min() - 0.002, pulled.max())
+        rests.append(rest)
+        chosen.append(rows)
+    rows = np.concatenate(chosen)
+    return Pulls(
+        recording.columns,
+        column[rows],
+        sign[column[rows]] * raw[rows, column[rows]],
+        recording.marker_m[rows],
+        sign,
+        direction,
+        sensitivity,
+        zero,
+        np.median(rests, axis=0),
+    )
+
+
+def _agree_with_labels(
+    recording: TendonRecording, named: list[re.Match[str] | None], column: NDArray[np.intp], alone: NDArray[np.bool_]
+) -> None:
+    ids = [getattr(SERVO_COLUMN.fullmatch(name), "group", lambda _: "")(1) for name in recording.columns]
+    rows = [row for row in np.flatnonzero(alone) if named[row]]
+    wrong = [row for row in rows if (match := named[row]) and ids[column[row]] != match.group(2)]
+    if len(wrong) > 0.25 * len(rows):
+        row = wrong[0]
+        raise RecordingError(
+            recording.file,
+            f"labels and displacements disagree in {len(wrong)} samples: {recording.labels[row]!r} while "
+            f"{recording.columns[column[row]]} is the one that moved",
+            "Are the columns named after the right servos?",
+        )
+
+
+def labels_agree(robot: Robot, recording: TendonRecording, columns: tuple[str, ...]) -> bool | None:
+    """Whether the numbers that labels give the tendons run in the same order, None without such labels."""
+    matches = (PULL_LABEL.search(label) for label in recording.labels)
+    number = {f"servo_{match.group(2)}_mm": int(match.group(1)) for match in matches if match}
+    if not set(columns) <= set(number):
+        return None
+    order: list[int] = []
+    for rows in robot.tendon_slices:
+        group = [number[name] for name in columns[rows]]
+        first = group.index(min(group))
+        order += group[first:] + group[:first]
+    return order == sorted(order)
+
+
+def distribution_count(robot: Robot) -> int:
+    """Number of ways to give a robot's columns to its segments."""
+    counts = [segment.tendons.count for segment in robot.segments]
+    return math.factorial(sum(counts)) // math.prod(math.factorial(count) for count in counts)
+
+
+def likeliest_distributions(
+    robot: Robot, pulls: Pulls, count: int, *, direction_rad: float, sensitivity_spread: float
+) -> list[tuple[int, ...]]:
+    """The likeliest distributions of columns over the segments; each as the columns in tendon order."""
+    ends = np.cumsum([segment.length_m for segment in robot.segments])
+    # Small uniform bending of arc length e by q / r_d moves the tip by q / r_d (L - e / 2).
+    ideal = [
+        (ends[-1] - end / 2) / segment.tendons.pitch_radius_m for end, segment in zip(ends, robot.segments, strict=True)
+    ]
+    responses = np.log(np.linspace(0.35, 1.4, 22))  # of the whole robot, unknown
+    scores: list[dict[tuple[int, ...], tuple[tuple[int, ...], Array]]] = []
+    everything = tuple(range(len(pulls.columns)))
+    for segment, sensitivity in zip(robot.segments, ideal, strict=True):
+        table = {}
+        for group in itertools.combinations(everything, segment.tendons.count):
+            order, miss = _around(pulls.direction_rad, group)
+            response = np.log(pulls.sensitivity[list(group)] / sensitivity)[:, None] - responses
+            cost = np.sum((miss / direction_rad) ** 2)
+            table[group] = (order, cost + np.sum((response / sensitivity_spread) ** 2, axis=0))
+        scores.append(table)
+    ranked = heapq.nsmallest(count, _all_distributions(scores, everything), key=lambda item: item[0])
+    return [order for _, order in ranked]
+
+
+def _all_distributions(
+    scores: list[dict[tuple[int, ...], tuple[tuple[int, ...], Array]]], left: tuple[int, ...]
+) -> Iterator[tuple[float, tuple[int, ...]]]:
+    def extend(segment: int, left: tuple[int, ...], cost: Array, chosen: tuple[int, ...]) -> Iterator:
+        if segment == len(scores):
+            yield float(cost.min()), chosen
+            return
+        size = len(next(iter(scores[segment])))
+        for group in itertools.combinations(left, size):
+            order, more = scores[segment][group]
+            rest = tuple(item for item in left if item not in group)
+            yield from extend(segment + 1, rest, cost + more, chosen + order)
+
+    yield from extend(0, left, np.zeros(1), ())
+
+
+def _around(direction_rad: Array, group: tuple[int, ...]) -> tuple[tuple[int, ...], Array]:
+    """A group's columns counter-clockwise from its first in the file, and how far each misses equal spacing."""
+    spacing = 2 * np.pi / len(group)
+    relative = np.mod(direction_rad[list(group)] - direction_rad[group[0]], 2 * np.pi)
+    # The first stays first: a relative angle of just under 2 pi is noise only for a tendon that is equal to it.
+    order = sorted(range(len(group)), key=lambda index: relative[index])
+    turned = direction_rad[[group[index] for index in order]] - spacing * np.arange(len(group))
+    centre = np.angle(np.exp(1j * turned).mean())
+    miss = np.angle(np.exp(1j * (turned - centre)))
+    return tuple(group[index] for index in order), miss
+
+
 Progress = Callable[[str], None]
 
 _FRAME_ELSEWHERE = 0.25  # of the robot's length: a straight tip further off means a tracker frame not at the base

@@ -14,9 +14,9 @@ from typing import Any
 from continuum_robot.control.tuning import Tuning
 from continuum_robot.drivers.mounted_tracker import MountedTracker
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.identification.displaced.result import DisplacedFit
+from continuum_robot.identification.displaced.fit import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
-from continuum_robot.identification.found_values import FoundValues
+from continuum_robot.identification.fit import FoundValues
 from continuum_robot.identification.geometry_fit import GeometryFit
 from continuum_robot.identification.motion.fit import MotionFit
 from continuum_robot.identification.procedures.hung_weight import TorqueFit

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.mounted_tracker import MountedTracker, pose_of
 from continuum_robot.geometry import so3
-from continuum_robot.identification.displaced.fit import identify_displaced
-from continuum_robot.identification.displaced.result import DisplacedFit
+from continuum_robot.identification.displaced.fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.fit import ROBUST, Parameter, Parameters, by_differences, fit
 from continuum_robot.identification.procedures.self_calibration import SLOW, CalibrationRecord
 from continuum_robot.identification.recordings import TendonRecording, write_recording

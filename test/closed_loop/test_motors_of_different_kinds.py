@@ -19,7 +19,7 @@ from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.transmission import Transmitted
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.device_ports import DevicePorts, robot_on_ports
 from continuum_robot.simulation.wire.hardware import SimulatedHardware

@@ -12,7 +12,7 @@ from virtual_loop import VirtualLoop, rmse
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, catalog, wired
 

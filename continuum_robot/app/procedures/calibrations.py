@@ -14,7 +14,7 @@ from rich.table import Table
 from continuum_robot.app.procedures.devices import completed, load_checked, opened, path_of_record, write_numbers
 from continuum_robot.app.procedures.pictures import draw_cogging
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.cogging_calibration import SPEEDS_M_PER_S, CoggingCalibration
+from continuum_robot.identification.procedures.cogging import SPEEDS_M_PER_S, CoggingCalibration
 from continuum_robot.identification.procedures.cogging_record import make_cogging_record
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
 from continuum_robot.identification.robot_file import write_fitted_robot

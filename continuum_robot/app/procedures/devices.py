@@ -20,9 +20,8 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators, Tracker
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.identification.procedures.procedure import Found, Procedure
+from continuum_robot.identification.procedures.procedure import CANCELLED, Found, Procedure, ProcedureRun
 from continuum_robot.identification.procedures.record import record_path, simulated_folder
-from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop

@@ -16,8 +16,7 @@ from continuum_robot.app.procedures.identify_capstans import run_identify_capsta
 from continuum_robot.app.procedures.identify_motion import run_identify_motion
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.ftdcr import draw_fit
-from continuum_robot.identification.displaced.fit import identify_displaced
-from continuum_robot.identification.displaced.result import DisplacedFit
+from continuum_robot.identification.displaced.fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.geometry_fit import GeometryFit, identify_geometry
 from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.robot_file import write_fitted_robot

@@ -14,8 +14,7 @@ from continuum_robot.experiments.drives.found_values import FoundValues
 from continuum_robot.experiments.experiment import Progress
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
-from continuum_robot.identification.motion.mechanisms import is_mechanism
-from continuum_robot.identification.motion.parameters import in_file
+from continuum_robot.identification.motion.parameters import in_file, is_mechanism
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings
 from continuum_robot.identification.robot_keys import with_values
 from continuum_robot.robot.description import Robot

@@ -25,7 +25,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.fault_campaign.pluggable_hardware import PluggableHardware
 from continuum_robot.identification.procedures.homing import Homing, HomingSettings
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot

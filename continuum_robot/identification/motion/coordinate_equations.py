@@ -22,7 +22,7 @@ from continuum_robot.identification.fit import by_differences
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import MotionFitSettings, beside, chord_per_m
 from continuum_robot.identification.recorded_motion import RecordedMotion
-from continuum_robot.identification.rod_parts import RodParts
+from continuum_robot.identification.simulated_motion import RodParts
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.friction.hysteresis import RodHysteresis

@@ -17,13 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.fit import Fit, fit
-from continuum_robot.identification.found_values import FoundValues
+from continuum_robot.identification.fit import Fit, FoundValues, fit
 from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.mechanism_equations import ModulationEquations, RollingEquations
-from continuum_robot.identification.motion.mechanisms import ROLLING, bends_alone, check_driven_rod, is_mechanism
-from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, in_file, of_the_past
+from continuum_robot.identification.motion.parameters import (
+    LAG_S,
+    ROLLING,
+    MotionFitSettings,
+    bends_alone,
+    check_driven_rod,
+    in_file,
+    is_mechanism,
+    of_the_past,
+)
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion

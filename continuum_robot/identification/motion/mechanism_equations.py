@@ -15,8 +15,7 @@ from scipy.linalg import solve_banded
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.motion.equations import ForceEquations
-from continuum_robot.identification.motion.mechanisms import stiffness_at_rest
-from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings
+from continuum_robot.identification.motion.parameters import LAG_S, MotionFitSettings, stiffness_at_rest
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.turning import JointTurning

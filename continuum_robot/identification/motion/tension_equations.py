@@ -26,8 +26,7 @@ from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.motion.equations import ForceEquations
 from continuum_robot.identification.motion.parameters import MotionFitSettings, beside, kinds_in_file
 from continuum_robot.identification.recorded_motion import RecordedMotion
-from continuum_robot.identification.rod_parts import RodParts
-from continuum_robot.identification.simulated_motion import Forces, SimulatedMotion
+from continuum_robot.identification.simulated_motion import Forces, RodParts, SimulatedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import NotConvergedError, Rod

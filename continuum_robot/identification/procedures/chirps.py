@@ -17,7 +17,7 @@ from scipy.linalg import null_space
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.motion.mechanisms import check_driven_rod, is_mechanism, stiffness_at_rest
+from continuum_robot.identification.motion.parameters import check_driven_rod, is_mechanism, stiffness_at_rest
 from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion

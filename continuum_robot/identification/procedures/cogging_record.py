@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.identification.cogging_table import CoggingFit
+from continuum_robot.identification.cogging_fit import CoggingFit
 from continuum_robot.identification.procedures.hung_weight import nominal_lever_m
 from continuum_robot.identification.procedures.record import (
     RecordTexts,

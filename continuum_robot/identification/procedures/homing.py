@@ -99,17 +99,11 @@ class Homing(Procedure[Homed]):
         self._rise_n_per_s = settings.sway_rise_n_per_s
         self._turn: list[Vector] = []
         self._measured: list[Vector] = []
-        self._names = tuple(string.name for string in robot.strings)
-        self._strings: list[Vector] = []
 
     @property
     def measuring(self) -> bool:
         """Whether the middle is taken of what is read now."""
         return self._phase == MEASURE
-
-    def take_strings(self, extension_m: Vector) -> None:
-        if self.measuring and extension_m.shape == (len(self._names),):
-            self._strings.append(np.array(extension_m, dtype=float))
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         """As of :class:`~.procedure.Procedure`: the tendons may not behave as those of this robot."""
@@ -179,7 +173,7 @@ class Homing(Procedure[Homed]):
                 f"the tendons miss the robot's shapes by {1e3 * inconsistency.max():.2g} mm while it sways",
                 "Run the tendon check: a tendon is slack, swapped with another, or its gear ratio is wrong.",
             )
-        strings = string_zeros(self._names, self._strings.copy())  # another thread may add to them
+        strings = string_zeros(self._string_names, self._strings.copy())  # another thread may add to them
         return Homed(zero, self._take_up.slack_m.copy(), self._tension_n, self._force_n, inconsistency, strings)
 
 

@@ -95,17 +95,11 @@ class LoadOnset(HeldProcedure[Homed]):
         self._shifted = False
         self._tightened: list[tuple[Vector, Vector]] = []
         self._load_n = self._rest_load_n
-        self._names = tuple(string.name for string in robot.strings)
-        self._strings: list[Vector] = []
 
     @property
     def measuring(self) -> bool:
         """Whether the robot stands straight now."""
         return self._phase == MEASURE
-
-    def take_strings(self, extension_m: Vector) -> None:
-        if self.measuring and extension_m.shape == (len(self._names),):
-            self._strings.append(np.array(extension_m, dtype=float))
 
     def start(self, reading: TendonReading) -> None:
         self._begin_m = reading.displacement_m.copy()
@@ -231,7 +225,7 @@ class LoadOnset(HeldProcedure[Homed]):
             self._tension_n,
             float(np.abs(self._load_n - self._rest_load_n).max()),
             np.zeros(len(self._robot.tendon_slices)),
-            string_zeros(self._names, self._strings.copy()),
+            string_zeros(self._string_names, self._strings.copy()),
         )
 
 
@@ -241,8 +235,6 @@ class Mounted(Procedure[Homed]):
     Motors that take tensions stay idle, and servos where they are.
     """
 
-    measuring = True
-
     def __init__(self, robot: Robot) -> None:
         coupling = coupling_of(robot)
         if coupling is None or not coupling.shares or robot.transmission is None:
@@ -251,20 +243,19 @@ class Mounted(Procedure[Homed]):
         self._holds, self._tight = robot.takes_displacements, True
         self._rest_m, self._preload_n = coupling.offset_m, robot.transmission.preload_n
         self._parts = len(robot.tendon_slices)
-        self._names = tuple(string.name for string in robot.strings)
         self._seen: list[Vector] = []
-        self._strings: list[Vector] = []
         self._elapsed_s = 0.0
-
-    def take_strings(self, extension_m: Vector) -> None:
-        if extension_m.shape == (len(self._names),):
-            self._strings.append(np.array(extension_m, dtype=float))
 
     def move(self, reading: TendonReading, dt: float) -> Step:
         self._seen.append(reading.displacement_m.copy())
         self._elapsed_s += dt
         self.ended = self._elapsed_s >= _LOOK_S
         return Step(self.rest_n.copy(), MEASURE, min(1.0, self._elapsed_s / _LOOK_S))
+
+    @property
+    def measuring(self) -> bool:
+        """Always: all that is read is of the straight pose."""
+        return True
 
     def start(self, reading: TendonReading) -> None:
         """Servos stay where they are."""
@@ -273,7 +264,7 @@ class Mounted(Procedure[Homed]):
 
     def found(self) -> Homed:
         zero_m, nothing = np.mean(self._seen, axis=0) - self._rest_m, np.zeros(self._parts)
-        strings = string_zeros(self._names, self._strings.copy())
+        strings = string_zeros(self._string_names, self._strings.copy())
         return Homed(zero_m, np.zeros(len(zero_m)), self._preload_n, 0.0, nothing, strings)
 
 

@@ -16,9 +16,8 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.identification.procedures.homing import Homed, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.load_onset import homing_of
-from continuum_robot.identification.procedures.procedure import Found, Procedure
+from continuum_robot.identification.procedures.procedure import CANCELLED, Found, Procedure, ProcedureRun
 from continuum_robot.identification.procedures.record import make_record, record_path
-from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings, tendon_check_of
 from continuum_robot.msg import StringLengths
 from continuum_robot.nodes.base.lifecycle import ManagedNode

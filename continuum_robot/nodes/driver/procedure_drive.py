@@ -10,8 +10,7 @@ from typing import Any
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
-from continuum_robot.identification.procedures.procedure import Procedure
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import Procedure, ProcedureRun
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot

@@ -17,8 +17,7 @@ from continuum_robot.control.cogging import strongest_harmonic
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading, interrupted
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.identification.procedures.procedure import TakeUp, TakeUpSettings
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import ProcedureRun, TakeUp, TakeUpSettings
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import TORQUE_OFF

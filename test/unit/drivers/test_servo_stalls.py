@@ -26,7 +26,7 @@ from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S
 from continuum_robot.experiments.fault_campaign.servos import VirtualServos
 from continuum_robot.identification.procedures.load_onset import LoadOnset
-from continuum_robot.identification.procedures.run import ProcedureRun
+from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.faults import DROP_READINGS
 from continuum_robot.simulation.plant import Plant

@@ -10,20 +10,19 @@ import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.experiments.virtual_stack import VirtualStack
-from continuum_robot.identification.cogging_fit import fit_cogging
-from continuum_robot.identification.cogging_table import CoggingFit
-from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
+from continuum_robot.identification.cogging_fit import CoggingFit, fit_cogging
+from continuum_robot.identification.procedures.cogging import (
+    CoggingCalibration,
+    CoggingSamples,
+    CoggingSweep,
+    CoggingSweepSettings,
+)
 from continuum_robot.identification.procedures.cogging_record import (
     cogging_path,
     forget_angles,
     load_cogging,
     make_cogging_record,
     spooled_per_turn_m,
-)
-from continuum_robot.identification.procedures.cogging_sweep import (
-    CoggingSamples,
-    CoggingSweep,
-    CoggingSweepSettings,
 )
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.plant import Plant

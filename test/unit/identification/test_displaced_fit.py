@@ -15,10 +15,9 @@ from reference_data import reference_file
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.registry import experiments
 from continuum_robot.identification.displaced.fit import blocks_of, identify_displaced
-from continuum_robot.identification.displaced.inverse import missing_pull
-from continuum_robot.identification.displaced.model import predicted_marker
+from continuum_robot.identification.displaced.model import missing_pull, predicted_marker
 from continuum_robot.identification.recordings import TendonRecording, read_recording
-from continuum_robot.identification.repeatability import repeatability
+from continuum_robot.identification.replay import repeatability
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording

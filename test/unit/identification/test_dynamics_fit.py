@@ -11,9 +11,9 @@ from pictures import shows_something
 from continuum_robot.app.procedures.pictures import draw_dynamics_fit
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.identification import dynamics_fit
-from continuum_robot.identification.capstan_rod import CapstanRod
 from continuum_robot.identification.dynamics_fit import (
     MASSES,
+    CapstanRod,
     DynamicsFit,
     dynamics_in_file,
     fit_dynamics,
@@ -21,6 +21,7 @@ from continuum_robot.identification.dynamics_fit import (
 )
 from continuum_robot.identification.fit import Parameters
 from continuum_robot.identification.recorded_motion import (
+    STRING_SIGMA_M,
     RecordedMotion,
     columns_of,
     read_recorded_motion,
@@ -28,7 +29,6 @@ from continuum_robot.identification.recorded_motion import (
 )
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg, with_factor
-from continuum_robot.identification.smoothed_record import STRING_SIGMA_M
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.calibration_motion import Chirp, simulate_calibration
 

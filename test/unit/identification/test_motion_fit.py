@@ -14,8 +14,13 @@ from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import fit_forces, fit_motion
-from continuum_robot.identification.motion.mechanisms import check_driven_rod
-from continuum_robot.identification.motion.parameters import MotionFitSettings, chord_per_m, in_file, kinds_in_file
+from continuum_robot.identification.motion.parameters import (
+    MotionFitSettings,
+    check_driven_rod,
+    chord_per_m,
+    in_file,
+    kinds_in_file,
+)
 from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, at_rest, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
@@ -34,7 +39,7 @@ from continuum_robot.identification.robot_keys import (
     with_factor,
     with_values,
 )
-from continuum_robot.identification.rod_parts import RodParts
+from continuum_robot.identification.simulated_motion import RodParts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.rod import Rod

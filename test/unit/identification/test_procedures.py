@@ -14,6 +14,7 @@ from robot_files import robot_file
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.identification.procedures.homing import Homed, Homing, HomingSettings, string_zeros
 from continuum_robot.identification.procedures.hung_weight import HungWeight, HungWeightResult, fit_torque_constant
+from continuum_robot.identification.procedures.procedure import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.record import (
     calibration_folder,
     load_record,
@@ -21,7 +22,6 @@ from continuum_robot.identification.procedures.record import (
     record_path,
     simulated_folder,
 )
-from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import (
     OK,
     TendonCheck,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.taut_tendons import TautTendons
+from continuum_robot.identification.replay import TautTendons
 from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("ftdcr_v4")
