@@ -12,9 +12,14 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter, ModalState
 from continuum_robot.estimation.observability import SMALLEST_SINGULAR_FRACTION, coefficient_names, unseen_coefficients
-from continuum_robot.estimation.sensor_errors import sensor_names, sensor_noise_m, sensor_sigma_m
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
-from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
+from continuum_robot.estimation.shape_estimate import (
+    ShapeEstimate,
+    ShapeSettings,
+    sensor_names,
+    sensor_noise_m,
+    sensor_sigma_m,
+)
 from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
@@ -49,23 +54,6 @@ class LengthFit:
 
     Rates come from the tendons' velocities where those suffice, else from the coefficients' change, by a Kalman filter
     on (c, c', c''), which has no delay on slow motion.
-
-    Parameters
-    ----------
-    robot : with displacements that are linear in the coefficients
-    settings : how much the sensors are trusted
-
-    Attributes
-    ----------
-    matrix : readings per coefficient, (N + k + 2 g, n), m per unit; those of curvatures times their lever
-    gain : coefficients per reading, all sensors sound, (n, N + k + 2 g)
-    needs_strings : whether the tendons alone leave a coefficient unseen
-    coefficient_scale : rate of each coefficient at 1 rad/s of bending, (n,)
-    coefficient_orders : of each coefficient's basis function, (n,)
-
-    Raises
-    ------
-    ParameterError : the sensors together do not see all coefficients; names those
     """
 
     def __init__(self, robot: Robot, settings: ShapeSettings) -> None:

@@ -12,7 +12,6 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.differentiation import steady_gain
 from continuum_robot.estimation.observability import unseen_coefficients
 
 Array = NDArray[np.float64]
@@ -27,15 +26,7 @@ _REMEMBERED_STEPS = 256
 
 @dataclass(frozen=True, slots=True)
 class ModalState:
-    """Estimated motion; n coefficients.
-
-    Attributes
-    ----------
-    c, c_rate, c_acceleration : shape (n,); 1/m, 1/(m.s), 1/(m.s^2); NaN where the sensors do not see the coefficient
-    covariance : of (c, c_rate, c_acceleration), shape (3n, 3n); of an unseen coefficient infinite on the diagonal and
-        NaN beside it
-    unseen : shape (n,), True where the sensors did not see the coefficient for longer than the filter bridges
-    """
+    """Estimated motion; n coefficients."""
 
     c: Array
     c_rate: Array
@@ -44,72 +35,15 @@ class ModalState:
     unseen: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyFilter:
-    """A settled filter at a constant period with all sensors; it falls into n filters of one coordinate each.
-
-    Attributes
-    ----------
-    gains : of each of the n coordinates: fractions of the innovation for value, rate and acceleration, (n, 3)
-    settling_s : slowest time constant of each, shape (n,), s
-    period_s : sample period, s
-    """
-
-    gains: Array
-    settling_s: Array
-    period_s: float
-
-    def response(self, frequency_hz: float, derivative: int = 1) -> NDArray[np.complex128]:
-        """Transfer function from a sine to its estimated derivative over the true one, shape (n,); 1 is perfect.
-
-        Parameters
-        ----------
-        frequency_hz : of the sine, Hz
-        derivative : 0: the value, 1: the rate, 2: the acceleration
-        """
-        omega = 2 * math.pi * frequency_hz
-        z = np.exp(1j * omega * self.period_s)
-        transition = _transition(self.period_s)
-        found = []
-        for gain in self.gains:
-            closed = (np.eye(3) - np.outer(gain, [1, 0, 0])) @ transition
-            found.append(np.linalg.solve(z * np.eye(3) - closed, z * gain)[derivative] / (1j * omega) ** derivative)
-        return np.array(found)
-
-    def delay_s(self, frequency_hz: float, derivative: int = 1) -> Array:
-        """Phase delay at a frequency, shape (n,), s; it goes to 0 for slow motion, as the model extrapolates.
-
-        Parameters
-        ----------
-        frequency_hz : of the motion, Hz
-        derivative : 0 for the coefficients, 1 for the rates, 2 for the accelerations
-        """
-        return -np.angle(self.response(frequency_hz, derivative)) / (2 * math.pi * frequency_hz)
-
-
 class ModalKalmanFilter:
     """Kalman filter on (c, c', c'') driven by white jerk, measured by tendons and strings that are linear in c.
 
     The state is predicted over each step as it is, the covariance to within a twentieth of it; a missing reading (NaN)
     is left out and the rest still counts. With all sensors and steps near the nominal period the gain settles and is
-    reused. Slow motion, that is motion of constant acceleration, comes out without delay; :meth:`steady` gives the
-    delay at a frequency and the time of settling.
+    reused. Slow motion, that is motion of constant acceleration, comes out without delay.
 
     The sensors' noise is the white part of their error: systematic parts (eccentricity, a drum that is not round) do
     not average out and belong in the covariance of the coefficients, not here.
-
-    Parameters
-    ----------
-    matrix : readings per coefficient, shape (k, n), m per (1/m)
-    noise_m : standard deviation of each reading's white noise, quantisation included, shape (k,), m
-    jerk_density : square root of the spectral density of each coefficient's jerk, shape (n,), 1/(m.s^2.5)
-    nominal_dt_s : period at which it is usually called, s; None: takes it from the second call
-    start_rate, start_acceleration : standard deviations at the start, 1/(m.s) and 1/(m.s^2)
-    bridge_s : for how long a coefficient that no sensor sees is predicted before it is NaN, s
-
-    Raises
-    ------
-    ParameterError : a value out of range, shapes that do not fit, or sensors that do not see all coefficients
     """
 
     def __init__(
@@ -157,24 +91,6 @@ class ModalKalmanFilter:
         self._settled_gain: Array | None = None
         self._started = False
 
-    def steady(self, dt: float) -> SteadyFilter:
-        """What the filter settles to with all sensors every ``dt`` s.
-
-        Raises
-        ------
-        ParameterError : a period that is not positive
-        """
-        if not 0 < dt < math.inf:
-            raise ParameterError("dt", dt, "a positive period in s")
-        weighted = self._matrix / self._noise[:, None]
-        ratios = scipy.linalg.eigh(np.diag(self._jerk**2), np.linalg.inv(weighted.T @ weighted), eigvals_only=True)
-        gains = np.array([steady_gain(dt, float(ratio)) for ratio in ratios])
-        transition, settling = _transition(dt), []
-        for gain in gains:
-            closed = (np.eye(3) - np.outer(gain, [1, 0, 0])) @ transition
-            settling.append(-dt / math.log(float(np.abs(np.linalg.eigvals(closed)).max())))
-        return SteadyFilter(gains, np.array(settling), dt)
-
     def steady_rate_sigma(self, dt: float) -> Array:
         """Standard deviation of each rate with all sensors every ``dt`` s, once settled, shape (n,), 1/(m.s)."""
         H, F = np.zeros((self._noise.size, 3 * self.size)), np.kron(_transition(dt), np.eye(self.size))
@@ -187,21 +103,7 @@ class ModalKalmanFilter:
         return np.asarray(np.sqrt(np.diag(after)[rates]))
 
     def update(self, readings: ArrayLike, dt: float) -> ModalState:
-        """Take in one set of readings.
-
-        Parameters
-        ----------
-        readings : shape (k,), m; NaN: unknown, left out
-        dt : time since the previous call, s; not used at the first
-
-        Returns
-        -------
-        the state at the time of the readings
-
-        Raises
-        ------
-        ParameterError : another number of readings, an infinite one, or a time step that is negative or above 10 s
-        """
+        """Take in one set of readings."""
         values = np.asarray(readings, dtype=float)
         if values.shape != self._noise.shape or np.isinf(values).any():
             raise ParameterError("readings", readings, f"{self._noise.size} readings in m, finite or NaN")

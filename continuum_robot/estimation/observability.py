@@ -31,16 +31,7 @@ def coefficient_names(robot: Robot) -> list[str]:
 
 
 def unseen_coefficients(matrix: Array) -> NDArray[np.bool_]:
-    """Coefficients that can change while no sensor notices.
-
-    Parameters
-    ----------
-    matrix : readings per coefficient, shape (sensors, n); rows of equal uncertainty
-
-    Returns
-    -------
-    shape (n,), True where the sensors leave the coefficient undetermined
-    """
+    """Coefficients that can change while no sensor notices."""
     size = matrix.shape[1]
     _, singular, directions = np.linalg.svd(np.vstack([matrix, np.zeros((1, size))]), full_matrices=True)
     rank = int(np.sum(singular > SMALLEST_SINGULAR_FRACTION * max(singular[0], math.ulp(0.0))))

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.sensor_watch import SensorWatch
-from continuum_robot.estimation.shape_estimate import ShapeEstimate
+from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
+from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
+from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
+from continuum_robot.mechanisms.rolling_joint.drawing import pose_in_space
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
+from continuum_robot.robot.coordinates import clarke_manifold
+from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
@@ -96,3 +103,44 @@ class MechanismShapeEstimator(ABC):
     @abstractmethod
     def _estimate(self, displacement: Vector, velocity: Vector) -> ShapeEstimate:
         """From known displacements and their rates."""
+
+
+class RollingShapeEstimator(MechanismShapeEstimator):
+    """Contacts of a rolling-joint robot from its two tendons: the unloaded pose whose displacements come closest.
+
+    A load moves the true pose off the curve of unloaded poses; how far the displacements miss it is the residual. Two
+    tendons for one coordinate leave nothing to judge them by.
+    """
+
+    _order = ", left and right"
+    _unseen = "the contacts are not seen: a tendon is unknown"
+
+    def __init__(self, robot: Robot) -> None:
+        self._linkage = make_linkage(rolling_joint_of(robot))
+        super().__init__(robot.tendon_count, self._linkage.joint_count)
+        self._curve = UnloadedCurve(RollingStatics(self._linkage))
+        self._variance = ShapeSettings().tendon_sigma_m ** 2
+
+    def _estimate(self, displacement: Vector, velocity: Vector) -> ShapeEstimate:
+        contact, slope, miss_m = self._curve.nearest(displacement)
+        tip = pose_in_space(self._linkage.poses(contact)[-1:])[0]
+        return ShapeEstimate(contact, slope @ velocity, self._variance * slope @ slope.T, miss_m, 2, tip)
+
+
+class ModulationShapeEstimator(MechanismShapeEstimator):
+    """The coordinates [q_Re, q_Im, insertion] nearest to the displacements that wang (56) allows; the tip by its model."""
+
+    _unseen = "the bend is not seen: a drive's displacement is unknown"
+
+    def __init__(self, robot: Robot) -> None:
+        self._drawing = ModulationParts(robot)
+        self._manifold = clarke_manifold(robot)
+        super().__init__(self._manifold.tendon_count, self._manifold.coordinate_count)
+        matrix = self._manifold.clarke_matrix
+        self._covariance = ShapeSettings().tendon_sigma_m ** 2 * matrix @ matrix.T
+
+    def _estimate(self, displacement: Vector, velocity: Vector) -> ShapeEstimate:
+        coordinates, used = self._manifold.clarke(displacement), self._manifold.tendon_count
+        miss = float(np.sqrt(np.mean(self._manifold.inconsistency_m(displacement) ** 2)))
+        tip = self._drawing.frames(coordinates)[-1]
+        return ShapeEstimate(coordinates, self._manifold.clarke(velocity), self._covariance.copy(), miss, used, tip)

@@ -50,31 +50,14 @@ class ScrewSettings:
 
 @dataclass(frozen=True, slots=True)
 class ScrewDeviation:
-    """How the segments' screws deviate.
-
-    Attributes
-    ----------
-    deviations : of every segment, relative to its free motion, shape (segments,); NaN where it moves too little
-    segment : index of the last one that deviates, which is touched; -1 where none does
-    """
+    """How the segments' screws deviate."""
 
     deviations: Vector
     segment: int
 
 
 class ScrewDeviations:
-    """Compares screws, shape by shape.
-
-    Parameters
-    ----------
-    robot : a rod with controlled tendons
-    pose : from coefficients, shape (n,), and arc length, m, to the pose there, shape (4, 4)
-    settings : what counts; may be exchanged between two shapes
-
-    Raises
-    ------
-    ParameterError : tendons that cannot be controlled
-    """
+    """Compares screws, shape by shape."""
 
     def __init__(
         self, robot: Robot, pose: Callable[[Vector, float], Vector], settings: ScrewSettings | None = None
@@ -97,14 +80,7 @@ class ScrewDeviations:
         self._moments: deque[tuple[float, Vector, Vector]] = deque()
 
     def update(self, c: ArrayLike, displacement: ArrayLike, dt: float) -> ScrewDeviation:
-        """The deviations after one more shape; the ones before until a period is over.
-
-        Parameters
-        ----------
-        c : coefficients, shape (n,), 1/m
-        displacement : of all tendons at the motors, shape (N,), m
-        dt : time since the last shape, s
-        """
+        """The deviations after one more shape; the ones before until a period is over."""
         self._time_s += dt
         if self._time_s < self._due_s - 1e-9:
             return self._newest

@@ -19,8 +19,12 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.estimation.sensor_errors import expected_string_sigma_m, sensor_noise_m, sensor_sigma_m
-from continuum_robot.estimation.shape_estimate import ShapeSettings
+from continuum_robot.estimation.shape_estimate import (
+    ShapeSettings,
+    expected_string_sigma_m,
+    sensor_noise_m,
+    sensor_sigma_m,
+)
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.rod import Rod
@@ -38,19 +42,6 @@ _USUAL_FORCE_N = 1.0  # of a robot without limits
 class SeenModes:
     """Modes of a robot's shape that its sensors see: n coefficients, m sensors, k modes. Modes are dimensionless: 1 is
     what the systematic errors of the sensors make of a mode.
-
-    Attributes
-    ----------
-    shapes : B, coefficients of least energy per mode, (n, k)
-    coordinates : modes of coefficients, (k, n); ``coordinates @ shapes`` is 1
-    readings : tendon displacements, string extensions and curvatures times their lever per mode, (m, k), m
-    noise : standard deviations of the modes from sample to sample, (k,)
-    jerk_density : of the modes where a segment bends with ``ShapeSettings.bending_jerk_rad``, (k,), 1/s^2.5
-    largest : of each mode, under the largest expected force through the sensors, (k,)
-    energy_j : elastic energy of the largest expected contact at the tip, J
-    rest : coefficients at rest, with the pretension, (n,)
-    sigma_m : standard deviation of each sensor's systematic error, (m,), m
-    compliance : C, readings over their standard deviations per force through the sensors, (m, m)
     """
 
     shapes: Vector
@@ -75,10 +66,6 @@ class SeenModes:
 
         What two sensors measure alike, or only the rod's stiffest deformations distinguish, is their errors' and would
         bend the shape to fit them.
-
-        Parameters
-        ----------
-        known : which sensors have a reading, (m,)
         """
         key = known.tobytes()
         if key not in self._informations:
@@ -92,28 +79,13 @@ class SeenModes:
         return self._informations[key]
 
     def motion_filter(self, period_s: float | None = None) -> ModalKalmanFilter:
-        """Kalman filter of the modes and their rates, which takes modes as readings.
-
-        Parameters
-        ----------
-        period_s : of the readings, s; None: the filter takes it from them
-        """
+        """Kalman filter of the modes and their rates, which takes modes as readings."""
         return ModalKalmanFilter(np.eye(self.count), self.noise, self.jerk_density, nominal_dt_s=period_s)
 
 
 @lru_cache(maxsize=16)
 def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes:
-    """The modes of a rod of any basis and routing.
-
-    Parameters
-    ----------
-    robot : with segments
-    settings : how much the sensors are trusted
-
-    Raises
-    ------
-    ParameterError : sensors that see nothing of the shape
-    """
+    """The modes of a rod of any basis and routing."""
     settings = settings or ShapeSettings()
     rod = sensed_rod(robot)
     balance = Balance(rod)
@@ -160,12 +132,7 @@ def seen_modes(robot: Robot, settings: ShapeSettings | None = None) -> SeenModes
 
 
 def sensed_rod(robot: Robot) -> Rod:
-    """The rod whose shape is estimated: tendons and then strings are its paths.
-
-    Parameters
-    ----------
-    robot : with segments
-    """
+    """The rod whose shape is estimated: tendons and then strings are its paths."""
     return Rod(robot, paths=[*robot.tendon_paths, *(string.path for string in robot.strings)])
 
 
@@ -183,10 +150,6 @@ def force_balanced_at_tip_n(robot: Robot) -> float:
 
     The tip stays where the force F and the tensions move it to and fro alike: C F = D T, with T of each tendon up to
     the limits' range.
-
-    Parameters
-    ----------
-    robot : a rod of any routing
     """
     if robot.limits is None:
         return math.nan

@@ -62,11 +62,6 @@ class StandstillWatch:
     """Which readings repeat themselves to the last bit while others move: frozen, or sound where they turn around.
 
     The first sign of a freeze, long before it is proved: until the reading changes, what was concluded from it is open.
-
-    Parameters
-    ----------
-    names : of the sensors that are watched, k
-    moved_m : motion of any other sensor that a standing reading becomes a suspect by, m
     """
 
     def __init__(self, names: Sequence[str], moved_m: float) -> None:
@@ -78,17 +73,7 @@ class StandstillWatch:
         self._references: Array | None = None
 
     def update(self, readings: ArrayLike, others: ArrayLike) -> tuple[str, ...]:
-        """Names of the suspects.
-
-        Parameters
-        ----------
-        readings : of the watched sensors, shape (k,), m; NaN: unknown, and no suspect
-        others : of other sensors that move with them, shape (j,), m; NaN: unknown
-
-        Raises
-        ------
-        ParameterError : another number of readings
-        """
+        """Names of the suspects."""
         watched = np.asarray(readings, dtype=float)
         count = len(self._names)
         if watched.shape != (count,):
@@ -104,16 +89,7 @@ class StandstillWatch:
 
 @dataclass(frozen=True, slots=True)
 class SensorHealth:
-    """What can be trusted; k sensors, n coefficients.
-
-    Attributes
-    ----------
-    readings : shape (k,), m; NaN where the sensor is not to be trusted
-    trusted : which sensors are, shape (k,)
-    unseen : shape (n,), True where the trusted sensors do not see the coefficient
-    reasons : a sentence for each broken sensor, in the order in which they broke; latched until the reset
-    unobservable : sentences that name unseen coefficients and why; empty when all are seen
-    """
+    """What can be trusted; k sensors, n coefficients."""
 
     readings: Array
     trusted: NDArray[np.bool_]
@@ -138,19 +114,6 @@ class SensorWatch:
     Until a freeze or a jump is found the reading is used, so a wrong value stays below what finds it: for a jump
     ``jump_sigmas + 3`` deviations; for a freeze ``frozen_motion_m`` in most motions, and more where the others leave
     open whether it had to move: in 400 random motions 1.0 mm in the median, 2.1 mm in 99 of 100, 2.9 mm at most.
-
-    Parameters
-    ----------
-    matrix : readings per coefficient, shape (k, n), m per (1/m)
-    sensor_names : k names
-    coefficient_names : n names
-    coefficient_scale : largest rate of each coefficient at a bending rate of 1 rad/s, shape (n,), 1/m per rad
-    coefficient_orders : order of each coefficient's basis function, shape (n,)
-    settings : see :class:`WatchSettings`
-
-    Raises
-    ------
-    ParameterError : shapes that do not fit, or sensors that do not see all coefficients
     """
 
     def __init__(
@@ -192,21 +155,7 @@ class SensorWatch:
         self._all, self._none = np.ones(count, dtype=bool), np.zeros(len(self._coefficients), dtype=bool)
 
     def update(self, readings: ArrayLike, dt: float) -> SensorHealth:
-        """Judge one set of readings.
-
-        Parameters
-        ----------
-        readings : shape (k,), m; NaN: unknown. Infinite readings count as unknown
-        dt : time since the previous call, s; not used at the first
-
-        Returns
-        -------
-        what can be trusted
-
-        Raises
-        ------
-        ParameterError : another number of readings, or a time step that is not finite or negative
-        """
+        """Judge one set of readings."""
         values = np.array(readings, dtype=float)
         if values.shape != (len(self._sensors),):
             raise ParameterError("readings", readings, f"{len(self._sensors)} readings in m")

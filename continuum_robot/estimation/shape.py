@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.length_fit import LengthFit, coefficient_scale
 from continuum_robot.estimation.modal_filter import ModalKalmanFilter
-from continuum_robot.estimation.sensor_errors import (
+from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
+from continuum_robot.estimation.shape_estimate import (
+    ShapeEstimate,
+    ShapeSettings,
     expected_string_sigma_m,
     sensor_names,
     sensor_noise_m,
     sensor_sigma_m,
 )
-from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
-from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
 from continuum_robot.estimation.static_fit import StaticFit
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import LENGTHS, STATICS
@@ -33,43 +34,19 @@ class ShapeFit(Protocol):
     """How a shape is found from readings."""
 
     def watch(self, settings: WatchSettings) -> SensorWatch | None:
-        """What judges the sensors by each other; None where they cannot.
-
-        Parameters
-        ----------
-        settings : what counts as a broken sensor
-        """
+        """What judges the sensors by each other; None where they cannot."""
 
     def set_payload(self, payload_kg: float) -> None:
-        """Go on with another mass at the tip.
-
-        Parameters
-        ----------
-        payload_kg : kg
-        """
+        """Go on with another mass at the tip."""
 
     def set_gravity(self, gravity_m_per_s2: Vector) -> None:
-        """Go on in another gravity, as a stage turns the robot.
-
-        Parameters
-        ----------
-        gravity_m_per_s2 : in the base frame, (3,), m/s^2
-        """
+        """Go on in another gravity, as a stage turns the robot."""
 
     def reset(self) -> None:
         """Forget earlier updates."""
 
     def update(self, readings: Vector, velocity: Vector | None, tension: Vector | None, dt: float) -> ShapeEstimate:
-        """Estimate from one set of readings.
-
-        Parameters
-        ----------
-        readings : displacements of the tendons, extensions of the strings, and curvatures of the fibre times their
-            lever, (N + k + 2 g,), m; NaN: unknown
-        velocity : of the tendons, (N,), m/s; NaN: unknown; None: not measured
-        tension : of the tendons, (N,), N; NaN: unknown; None: not measured
-        dt : time since the previous update, s
-        """
+        """Estimate from one set of readings."""
 
 
 _FITS: dict[str, Callable[..., ShapeFit]] = {LENGTHS: LengthFit, STATICS: StaticFit}
@@ -176,31 +153,14 @@ class ShapeEstimator:
 
 @dataclass(frozen=True, slots=True)
 class SensorAccuracy:
-    """How well a robot's sensors see its motion, all of them sound; n coefficients.
-
-    Attributes
-    ----------
-    coefficient_error_per_m : what systematic errors make of each coefficient, root of the sum of squares, (n,), 1/m
-    rate_noise_per_m_s : standard deviation of each rate, (n,), 1/(m.s)
-    """
+    """How well a robot's sensors see its motion, all of them sound; n coefficients."""
 
     coefficient_error_per_m: Vector
     rate_noise_per_m_s: Vector
 
 
 def sensor_accuracy(robot: Robot, settings: ShapeSettings | None = None, *, period_s: float = 0.01) -> SensorAccuracy:
-    """Accuracy of coefficients and rates, from the encoders of the robot's file and the trust in the sensors.
-
-    Parameters
-    ----------
-    robot : with tendons and strings that see all coefficients
-    settings : of the estimator
-    period_s : of the readings, s
-
-    Raises
-    ------
-    ParameterError : tendons and strings together do not see all coefficients
-    """
+    """Accuracy of coefficients and rates, from the encoders of the robot's file and the trust in the sensors."""
     settings = settings or ShapeSettings()
     fit = LengthFit(robot, settings)
     error_m = sensor_sigma_m(robot, settings, expected_string_sigma_m(robot, settings))

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.modal_filter import ModalState
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.fiber import curvature_lever_m2
 
 Vector = NDArray[np.float64]
 
@@ -44,22 +46,7 @@ class ShapeSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShapeEstimate:
-    """Estimated shape.
-
-    Attributes
-    ----------
-    coefficients : of the strain basis, shape (n,), 1/m; NaN where the sensors that are left do not see them
-    coefficient_rates : shape (n,), 1/(m.s); NaN where nothing gives them yet, or the coefficient is not seen
-    covariance : of the coefficients, for the sensors that were used, shape (n, n), 1/m^2; of an unseen coefficient
-        infinite on the diagonal and NaN beside it
-    residual_m : root mean square of measured less predicted displacements and extensions, m
-    sensor_count : sensors that were used; the others were NaN, absent or not to be trusted
-    tip : frame of the tip in the base frame, shape (4, 4); NaN where a coefficient is
-    motion : of the Kalman filter, if that finds the rates: state and covariance of (c, c', c''); else None
-    unobservable : sentences that name the unseen coefficients and the sensors that are missing; empty when all are seen
-    broken : a sentence for each sensor that the watch found broken, latched until the reset
-    named_values : more numbers of another package's estimator, by name
-    """
+    """Estimated shape."""
 
     coefficients: Vector
     coefficient_rates: Vector
@@ -74,13 +61,7 @@ class ShapeEstimate:
 
     @classmethod
     def unseen(cls, size: int, unobservable: tuple[str, ...]) -> ShapeEstimate:
-        """A shape of which nothing is seen.
-
-        Parameters
-        ----------
-        size : number of coefficients
-        unobservable : why
-        """
+        """A shape of which nothing is seen."""
         unknown, covariance = np.full(size, np.nan), np.full((size, size), np.nan)
         np.fill_diagonal(covariance, np.inf)
         return cls(unknown, unknown, covariance, np.nan, 0, np.full((4, 4), np.nan), None, unobservable)
@@ -89,3 +70,33 @@ class ShapeEstimate:
     def is_unobservable(self) -> bool:
         """Whether a coefficient is not seen."""
         return bool(self.unobservable)
+
+
+def sensor_names(robot: Robot) -> tuple[str, ...]:
+    """Of all readings: tendons, strings, then curvatures."""
+    curvatures = () if robot.fiber is None else robot.fiber.names
+    return (*robot.tendon_names, *(string.name for string in robot.strings), *curvatures)
+
+
+def sensor_sigma_m(robot: Robot, settings: ShapeSettings, string_sigma_m: float | None = None) -> Vector:
+    """Standard deviation of every sensor's systematic error, curvatures times their lever, (m,), m."""
+    of_strings_m = settings.string_sigma_m if string_sigma_m is None else string_sigma_m
+    return _of_sensors(
+        robot, settings.tendon_sigma_m, of_strings_m, 0.0 if robot.fiber is None else robot.fiber.sigma_per_m
+    )
+
+
+def sensor_noise_m(robot: Robot, settings: ShapeSettings) -> Vector:
+    """Standard deviation of every sensor's noise from sample to sample, curvatures times their lever, (m,), m."""
+    of_fiber_per_m = 0.0 if robot.fiber is None else robot.fiber.noise_per_m
+    return _of_sensors(robot, settings.tendon_noise_m, settings.string_noise_m, of_fiber_per_m)
+
+
+def expected_string_sigma_m(robot: Robot, settings: ShapeSettings) -> float:
+    """Standard deviation of a string's systematic error, or its mean error in the simulation where that is more, m."""
+    return max(settings.string_sigma_m, robot.simulation.string_mean_error_m)
+
+
+def _of_sensors(robot: Robot, tendon_m: float, string_m: float, curvature_per_m: float) -> Vector:
+    known = np.repeat([tendon_m, string_m], [robot.tendon_count, len(robot.strings)])
+    return np.concatenate([known, curvature_per_m * curvature_lever_m2(robot)])

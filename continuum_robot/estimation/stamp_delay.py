@@ -36,14 +36,7 @@ _TAILS = 4.0  # degrees of freedom of Student's distribution of the residuals: s
 
 @dataclass(frozen=True, slots=True)
 class DelayPrior:
-    """What is known of the delay before anything was measured.
-
-    Attributes
-    ----------
-    delay_s, deviation_s : mean and standard deviation, s; a deviation of 0 holds the delay
-    least_s, largest_s : bounds of the estimate, s
-    stated_odds : that the delay is exactly the mean, before anything was measured; 0: nobody stated it
-    """
+    """What is known of the delay before anything was measured."""
 
     delay_s: float
     deviation_s: float
@@ -53,16 +46,7 @@ class DelayPrior:
 
 
 class StampDelay:
-    """Recursive estimate of the delay.
-
-    Parameters
-    ----------
-    prior : see there
-
-    Attributes
-    ----------
-    delay_s, deviation_s : estimate and its standard deviation, s
-    """
+    """Recursive estimate of the delay."""
 
     def __init__(self, prior: DelayPrior) -> None:
         self._prior = prior
@@ -84,13 +68,6 @@ class StampDelay:
         """Take what of a residual and of the velocity cannot be explained by the place; before :meth:`update`.
 
         Where the tip passes a place at several speeds, this shows the delay whatever the model's error is.
-
-        Parameters
-        ----------
-        residual_m : less ``delay_s`` times the velocity, and less what is expected of that, shape (3,), m
-        velocity_m_per_s : less what is expected, shape (3,)
-        variance_m2 : of a component
-        dt : as of :meth:`update`
         """
         features = np.zeros((3, 8))
         features[:, _DELAY] = -velocity_m_per_s
@@ -106,14 +83,7 @@ class StampDelay:
         return credible
 
     def update(self, residual_m: Vector, place_m: Vector, velocity_m_per_s: Vector, dt: float) -> None:
-        """Take a residual.
-
-        Parameters
-        ----------
-        residual_m : tracker less model at the stamp less ``delay_s``, shape (3,), m
-        place_m, velocity_m_per_s : of the model's tip at that instant, shape (3,)
-        dt : time since the residual before, s
-        """
+        """Take a residual."""
         if self._prior.deviation_s == 0:
             return
         features = np.empty((3, 8))

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.estimation.modal_filter import ModalState
 from continuum_robot.estimation.seen_modes import seen_modes, sensed_rod
-from continuum_robot.estimation.sensor_errors import sensor_names
 from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
-from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings
+from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings, sensor_names
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
 from continuum_robot.rod.held_tendons import HeldTendons
@@ -54,18 +53,7 @@ class _Readings:
 
 
 class StaticFit:
-    """Shape of least energy that fits tendons and strings, followed from one reading to the next.
-
-    Parameters
-    ----------
-    robot : with segments
-    settings : how much the sensors are trusted
-
-    Attributes
-    ----------
-    rod : of the robot, with its strings
-    modes : what the sensors see of the shape
-    """
+    """Shape of least energy that fits tendons and strings, followed from one reading to the next."""
 
     def __init__(self, robot: Robot, settings: ShapeSettings) -> None:
         self._robot = robot

@@ -36,27 +36,14 @@ TRACKED_WEIGHT = "tracked_tip_weight"
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How large a residual is expected to be before anything was measured, and how fast it changes.
-
-    Attributes
-    ----------
-    deviation : standard deviation of the coefficients of order 0, 1, 2 and so on, in the residual's unit
-    drift_per_root_s : by which those may have changed after a second, in the residual's unit
-    """
+    """How large a residual is expected to be before anything was measured, and how fast it changes."""
 
     deviation: tuple[float, ...]
     drift_per_root_s: tuple[float, ...]
 
 
 class LearnedResidual:
-    """A residual of several components over the coordinates of a robot, by a Kalman filter for its coefficients.
-
-    Parameters
-    ----------
-    polynomial : of the coordinates
-    components : of the residual
-    expected : of each component
-    """
+    """A residual of several components over the coordinates of a robot, by a Kalman filter for its coefficients."""
 
     def __init__(self, polynomial: Polynomial, components: int, expected: Expected) -> None:
         self._polynomial, self._components = polynomial, components
@@ -70,34 +57,17 @@ class LearnedResidual:
         self._covariance = np.diag(self._prior)
 
     def wait(self, dt: float) -> None:
-        """Let time pass: what was learned becomes less certain, never less than before anything was measured.
-
-        Parameters
-        ----------
-        dt : s
-        """
+        """Let time pass: what was learned becomes less certain, never less than before anything was measured."""
         room = np.maximum(self._prior - np.diag(self._covariance), 0.0)
         self._covariance[np.diag_indices(self._prior.size)] += np.minimum(self._drift * dt, room)
 
     def at(self, coordinates: ArrayLike) -> tuple[Vector, float]:
-        """The residual, shape (components,), and the standard deviation of each component, in their unit.
-
-        Parameters
-        ----------
-        coordinates : shape (m,), in their unit
-        """
+        """The residual, shape (components,), and the standard deviation of each component, in their unit."""
         features = self._polynomial.at(coordinates)
         return features @ self._coefficients, math.sqrt(features @ self._covariance @ features)
 
     def learn(self, coordinates: ArrayLike, residual: ArrayLike, variance: float) -> None:
-        """Take a measured residual, shape (components,), with the ``variance`` of each component.
-
-        Parameters
-        ----------
-        coordinates : shape (m,), in their unit
-        residual : shape (components,), in its unit
-        variance : of the measurement, in its unit squared, positive
-        """
+        """Take a measured residual, shape (components,), with the ``variance`` of each component."""
         features = self._polynomial.at(coordinates)
         spread = self._covariance @ features
         gain = spread / (features @ spread + variance)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from continuum_robot.estimation.modulation_shape import ModulationShapeEstimator
+from continuum_robot.estimation.robot_shape import ModulationShapeEstimator
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from continuum_robot.estimation.rolling_shape import RollingShapeEstimator
+from continuum_robot.estimation.robot_shape import RollingShapeEstimator
 from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
 from continuum_robot.mechanisms.rolling_joint.feedforward import RollingFeedforward

@@ -22,8 +22,8 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD, HeldLoads
 from continuum_robot.estimation.contact.kind import SEVERAL, ContactKind, ContactKinds, KindSettings
+from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
-from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.settings import (
     METHODS,
     MonitorSettings,

@@ -8,7 +8,7 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.rolling_shape import RollingShapeEstimator
+from continuum_robot.estimation.robot_shape import RollingShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of

@@ -47,12 +47,7 @@ class ContactChannels(Protocol):
 
 
 def contact_channels(robot: Robot) -> ContactChannels:
-    """The channels of a robot: coefficients, where its sensors' readings are linear in them, else modes.
-
-    Parameters
-    ----------
-    robot : a rod
-    """
+    """The channels of a robot: coefficients, where its sensors' readings are linear in them, else modes."""
     return _CHANNELS[robot.traits.shape_from](robot)
 
 

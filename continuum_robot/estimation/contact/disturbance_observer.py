@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.buffered_call import BufferedCall
+from continuum_robot.estimation.contact.error_budget import BufferedCall
 from continuum_robot.rod.contact.functions import ContactTerms
 
 Vector = NDArray[np.float64]
@@ -34,16 +34,7 @@ _FLOOR = 1e-6  # of the largest variance of the random walk in every direction, 
 
 @dataclass(frozen=True, slots=True)
 class StateTerms:
-    """The model at a state, with the forces that are known besides it.
-
-    Attributes
-    ----------
-    terms : of the rod
-    force : J_qc^T torque - friction, (n,), N.m^2
-    force_by_c, force_by_rate : its derivatives, (n, n); None for zero
-    friction : what of ``force`` the tendons lose, (n,), N.m^2; None without friction
-    shape : all coefficients, (coefficients,), where the terms are of fewer coordinates; None: the state is all
-    """
+    """The model at a state, with the forces that are known besides it."""
 
     terms: ContactTerms
     force: Vector
@@ -63,22 +54,7 @@ class StateTerms:
 
 
 class DisturbanceObserver:
-    """Extended Kalman filter of (c, c_rate, d). Not for use by two threads at once.
-
-    Parameters
-    ----------
-    size : n
-    directions : N, wrenches that contacts can transmit, (6, m)
-    force_walk_n_per_sqrt_s : the contact force changes by about that much in a second (and its root of time), N/sqrt(s)
-
-    Attributes
-    ----------
-    invalid_reason : why there is no estimate any more; empty while all is well
-
-    Raises
-    ------
-    ParameterError : a value that is not positive
-    """
+    """Extended Kalman filter of (c, c_rate, d). Not for use by two threads at once."""
 
     def __init__(
         self,
@@ -110,10 +86,6 @@ class DisturbanceObserver:
         """A time without measurements, s: the force walks on, shape and motion are unknown. The next update has dt = 0.
 
         The force is kept, as at rest nothing but its past distinguishes it from friction that holds the robot.
-
-        Parameters
-        ----------
-        gap_s : length of that time, s
         """
         state, n = self._state, self.size
         if state is None:
@@ -137,12 +109,7 @@ class DisturbanceObserver:
 
     @property
     def model(self) -> StateTerms:
-        """The model at the newest estimate.
-
-        Raises
-        ------
-        ParameterError : nothing was measured yet
-        """
+        """The model at the newest estimate."""
         if self._model is None:
             raise ParameterError("observer", None, "at least one update")
         return self._model
@@ -155,23 +122,7 @@ class DisturbanceObserver:
     def update(
         self, c: ArrayLike, c_covariance: ArrayLike, evaluate: Callable[[Vector, Vector], StateTerms], dt: float
     ) -> Vector:
-        """Generalised force of contacts after one more measurement.
-
-        Parameters
-        ----------
-        c : measured coefficients, (n,), 1/m
-        c_covariance : covariance of their noise, (n, n)
-        evaluate : the model and the known forces at (c, c_rate); called once
-        dt : time since the previous update, s; not used at the first
-
-        Returns
-        -------
-        (n,), N.m^2; NaN once an input was not finite, until :meth:`reset`
-
-        Raises
-        ------
-        ParameterError : a negative step
-        """
+        """Generalised force of contacts after one more measurement."""
         n = self.size
         measured, noise = np.asarray(c, dtype=float), np.asarray(c_covariance, dtype=float)
         if dt < 0:

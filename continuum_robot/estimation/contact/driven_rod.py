@@ -71,15 +71,7 @@ def _with(errors: Budget, largest: Vector, covariance: Vector) -> Budget:
 
 @dataclass(frozen=True, slots=True)
 class Drives:
-    """What the drives do in a cycle.
-
-    Attributes
-    ----------
-    force : their generalised force at the measured coefficients, (n,), N.m^2
-    wires : tensions of the capstans' wires, those that they pull first, (2k,), N
-    tension : of every tendon, (N,), N, where their levers depend on the shape; None: ``force`` holds at all
-    shape : measured coefficients of a rod of which only modes are seen
-    """
+    """What the drives do in a cycle."""
 
     force: Vector
     wires: Vector
@@ -92,21 +84,6 @@ class DrivenRod:
 
     The coordinates are the rod's coefficients, or those modes of it that its sensors see: what is not seen follows from
     the measured shape and the modes' own shapes.
-
-    Parameters
-    ----------
-    robot : of the file
-    functions : the terms of the rod
-    modes : which the functions are of; None: of the coefficients
-    friction : of the tendons; None: that of the robot's capstans, if it has some
-    motors : tensions are those of the motors, whose friction belongs to the model, as their inertia does to the terms
-
-    Attributes
-    ----------
-    stiffness : of the coordinates, (n, n)
-    coefficient_count : of the rod
-    capstan_jacobian : of the capstans' angles, (k, n)
-    rubs : whether the tendons have friction
     """
 
     def __init__(
@@ -136,18 +113,7 @@ class DrivenRod:
         self._resisting: Vector = np.zeros(self.coefficient_count)
 
     def driven(self, c: Vector, tension: ArrayLike | None, capstan_torque: ArrayLike | None) -> Drives:
-        """What tensions or torques do at coefficients.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-        tension : of every tendon, (N,), N; None: ``capstan_torque`` is known instead
-        capstan_torque : of every capstan, (k,), N.m
-
-        Raises
-        ------
-        ParameterError : torques for a robot without capstans
-        """
+        """What tensions or torques do at coefficients."""
         if tension is None:
             if not self._friction.capstan_count:
                 raise ParameterError("capstan_torque", capstan_torque, "tensions: this robot has no capstans")
@@ -162,41 +128,19 @@ class DrivenRod:
         return Drives(self.generalized(force), wires, pull, c)
 
     def coordinates(self, values: Vector) -> Vector:
-        """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...).
-
-        Parameters
-        ----------
-        values : 1/m or 1/(m.s) for curvatures
-        """
+        """Coordinates of coefficients, or rates of their rates; (coefficients, ...) to (n, ...)."""
         return values if self._modes is None else np.asarray(self._modes.coordinates @ values)
 
     def covariance(self, matrix: Vector) -> Vector:
-        """Covariance of the coordinates, (n, n), for that of the coefficients, or of their rates.
-
-        Parameters
-        ----------
-        matrix : (coefficients, coefficients)
-        """
+        """Covariance of the coordinates, (n, n), for that of the coefficients, or of their rates."""
         return matrix if self._modes is None else np.asarray(self.coordinates(self.coordinates(matrix).T))
 
     def generalized(self, force: Vector) -> Vector:
-        """Force on the coordinates, (n,), for one on the coefficients.
-
-        Parameters
-        ----------
-        force : (coefficients,), N.m^2 for curvatures
-        """
+        """Force on the coordinates, (n,), for one on the coefficients."""
         return force if self._modes is None else np.asarray(self._modes.shapes.T @ force)
 
     def evaluate(self, c: Vector, rate: Vector, drives: Drives, other: Vector) -> StateTerms:
-        """The model at a state.
-
-        Parameters
-        ----------
-        c, rate : coordinates and their rates, (n,), 1/m and 1/(m.s) for curvatures
-        drives : what they do
-        other : generalised force of everything else that is known, (n,), N.m^2
-        """
+        """The model at a state."""
         whole = None
         if self._modes is not None and drives.shape is not None:
             whole = drives.shape + self._modes.shapes @ (c - self.coordinates(drives.shape))
@@ -234,23 +178,12 @@ class DrivenRod:
         return len(self._elastic)
 
     def elastic(self, c: Vector, state: StateTerms) -> Vector:
-        """Elastic forces on the coordinates by the strain that they come from, (strains, n).
-
-        Parameters
-        ----------
-        c : coordinates, (n,)
-        state : the model there
-        """
+        """Elastic forces on the coordinates by the strain that they come from, (strains, n)."""
         return np.asarray(self._elastic @ (c if state.shape is None else state.shape))
 
     def uncertain_forces(self, c: Vector, state: StateTerms) -> Vector:
         """Forces that errors of parameters scale, (m, n): elastic by strain, of the masses, friction by capstan, and
         what resists by the past of the motion.
-
-        Parameters
-        ----------
-        c : coordinates, (n,)
-        state : the model there
         """
         elastic = self.elastic(c, state)
         # Gravity, and little of inertia and damping.
@@ -263,23 +196,12 @@ class DrivenRod:
         return np.array(rows)
 
     def uncertain_fractions(self, stiffness_fraction: float, friction_fraction: float) -> list[float]:
-        """Standard deviations of the fractions by which :meth:`uncertain_forces` are off, m of them.
-
-        Parameters
-        ----------
-        stiffness_fraction, friction_fraction : of stiffness and masses, and of friction
-        """
+        """Standard deviations of the fractions by which :meth:`uncertain_forces` are off, m of them."""
         frictions = (len(self.capstan_jacobian) if self.rubs else 0) + self._resistance.acts
         return [stiffness_fraction] * (self.strain_count + 1) + [friction_fraction] * frictions
 
     def widened(self, errors: Budget, fraction: float, resistance_fraction: float) -> Budget:
         """An error budget with a fraction of the motors' dry friction and cogging, and what their past leaves unknown.
-
-        Parameters
-        ----------
-        errors : without them
-        fraction : of what they are
-        resistance_fraction : by which what resists by the past of the motion is off
         """
         if self._motors is not None:
             errors = self._motors.widened(errors, fraction)
@@ -289,32 +211,14 @@ class DrivenRod:
         return _with(errors, np.abs(rows).sum(axis=0), rows.T @ rows)
 
     def with_tension_errors(self, errors: Budget, c: Vector, deviation_n: Vector, sigma: float) -> Budget:
-        """An error budget with what errors of the tensions make.
-
-        Parameters
-        ----------
-        errors : without them
-        c : coefficients
-        deviation_n : standard deviation of each tension, (N,), N
-        sigma : standard deviations that the bound covers
-        """
+        """An error budget with what errors of the tensions make."""
         gradient = self._functions.rod.displacement_gradient(c)
         rows = np.array([self.generalized(row) for row in deviation_n[:, None] * gradient])
         covariance = rows.T @ rows
         return _with(errors, sigma * np.sqrt(np.diag(covariance)), covariance)
 
     def resisting(self, c: Vector, displacement_m: Vector | None) -> Vector:
-        """What resists by the past of the motion, going on to a pose: dry friction of the motors, hysteresis.
-
-        Parameters
-        ----------
-        c : coefficients, 1/m
-        displacement_m : of the tendons at the motors, (N,), m; None or NaN: as the rod's shape says
-
-        Returns
-        -------
-        force on the coefficients, (coefficients,), N.m^2 for curvatures
-        """
+        """What resists by the past of the motion, going on to a pose: dry friction of the motors, hysteresis."""
         resistance = self._resistance
         if not resistance.acts or not math.isfinite(float(c.sum())):
             return self._resisting

@@ -17,16 +17,57 @@ a_i K_i a_j K_j [U S U^T + Z S Z^T / (1 - a_i a_j)]_ij.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.buffered_call import BufferedCall
+from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.rod.kernel import library as kernel
 
 Vector = NDArray[np.float64]
+Shapes = Sequence[tuple[int, ...]]
+
+
+class BufferedCall:
+    """A function of the rod's kernel that reads one buffer of arrays and writes another: observers.hpp. For one thread.
+
+    On matrices of 6 to 36 rows NumPy spends its time on calls, not on numbers.
+    """
+
+    def __init__(self, name: str, size: int, inputs: Shapes, outputs: Shapes) -> None:
+        library = kernel.library()
+        if library is None:
+            raise ContinuumRobotError(
+                "the contact monitor needs the kernel's library: install a C++ compiler and the package again"
+            )
+        self._buffers = [np.zeros(sum(map(math.prod, shapes))) for shapes in (inputs, outputs)]
+        self.inputs, self.outputs = map(_arrays, self._buffers, (inputs, outputs))
+        addresses = (kernel.Pointer(kernel.at(buffer)) for buffer in self._buffers)
+        function, (given, found) = getattr(library, name), addresses
+        self._run = partial(_called, function, size, given, found)
+
+    def __call__(self, number: int, *values: Any) -> tuple[Vector, ...]:
+        """Results, in the buffer, with the function's second argument and the values of all inputs."""
+        for array, value in zip(self.inputs, values, strict=True):
+            array[...] = value
+        self._run(number)
+        return self.outputs
+
+
+def _called(function: Any, size: int, given: Any, found: Any, number: int) -> None:
+    function(size, number, given, found)
+
+
+def _arrays(buffer: Vector, shapes: Shapes) -> tuple[Vector, ...]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    parts = np.split(buffer, ends[:-1])
+    return tuple(part.reshape(shape) for part, shape in zip(parts, shapes, strict=True))
+
 
 # Settings of the contact monitor that the budgets take, in this order.
 FRACTIONS = (
@@ -41,14 +82,7 @@ COVARIANCE_FLOOR = 1e-12  # of the square of the stiffnesses' sum, so that the c
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Errors of a residual.
-
-    Attributes
-    ----------
-    bound : of each channel, (n,), N.m^2
-    covariance : covariance of the residual with the errors of the model, (n, n)
-    information : inverse of ``covariance``, (n, n)
-    """
+    """Errors of a residual."""
 
     bound: Vector
     covariance: Vector
@@ -61,21 +95,6 @@ class ResidualSensitivity:
     S_k = (S_(k-1) + K (P_k - P_(k-1)) - K (F_k + F_(k-1)) / 2 dt) / (1 + K dt) with P = dp/dx, F = d(known force)/dx.
     The first P counts in full, as in (65): the error is taken to begin with the observation. The next S is computed
     with the error budget, see :meth:`BudgetAlgebra.gmo_budget`.
-
-    Parameters
-    ----------
-    gain : K_o, (n,), 1/s
-
-    Attributes
-    ----------
-    gain : (n,), 1/s
-    matrix : dr/dx, (n, 2 n)
-    momentum, force : derivatives of momentum and force of the last cycle, (n, 2 n) each
-    fresh : before the first cycle
-
-    Raises
-    ------
-    ParameterError : a gain that is not positive and finite
     """
 
     def __init__(self, gain: ArrayLike) -> None:
@@ -97,9 +116,7 @@ class ResidualSensitivity:
 
         Parameters
         ----------
-        matrix : dr/dx after it, (n, 2 n)
         momentum_by_state : derivative dp/dx = [dp/dc, M], (n, 2 n), johnston (66)-(68)
-        force_by_state : derivative of the known force with friction, (n, 2 n)
         """
         self.matrix, self.momentum, self.force, self.fresh = matrix, momentum_by_state, force_by_state, False
 
@@ -108,15 +125,6 @@ class BudgetAlgebra:
     """Error budgets of the three methods, in the rod's kernel; ``fractions`` are the values of ``FRACTIONS``.
 
     For one thread.
-
-    Parameters
-    ----------
-    stiffness : of the robot's coordinates, (n, n)
-    strain_count : kinds of strain that the rod has
-
-    Raises
-    ------
-    ContinuumRobotError : no library of the kernel
     """
 
     def __init__(self, stiffness: Vector, strain_count: int) -> None:
@@ -146,17 +154,7 @@ class BudgetAlgebra:
         rod_by_rate: Vector,
         friction: Vector | None,
     ) -> Budget:
-        """Of the Kalman disturbance observer.
-
-        Parameters
-        ----------
-        fractions : values of ``FRACTIONS``, in the units of their names, (5,)
-        elastic : force of the stiffness by the strain that it comes from, (strains, n), N.m^2
-        spread : the observer's own covariance of the residual, (n, n)
-        by_c : derivative of all known forces by c, (n, n)
-        rod_by_rate : derivative of the rod's own forces by c_rate, (n, n)
-        friction : generalised force, (n,), N.m^2; None: no friction
-        """
+        """Of the Kalman disturbance observer."""
         return self._budget("kalman", fractions, elastic, by_c, friction, spread, rod_by_rate)[0]
 
     def gmo_budget(
@@ -171,17 +169,7 @@ class BudgetAlgebra:
         noise: tuple[Vector, Vector],
         friction: Vector | None,
     ) -> Budget:
-        """Of the momentum observer; carries the sensitivity on.
-
-        Parameters
-        ----------
-        fractions, elastic, friction : as in :meth:`kalman_budget`
-        lag : what the residual is late by, (n,), N.m^2
-        sensitivity : of the observer; it is updated
-        dt : of the cycle, s
-        by_state : derivatives of the momentum and of all known forces by (c, c_rate), (n, 2 n) each
-        noise : covariances of the samples of c and of c_rate, (n, n) each
-        """
+        """Of the momentum observer; carries the sensitivity on."""
         steps = (0.0 if sensitivity.fresh else dt, dt)
         old = (sensitivity.matrix, sensitivity.momentum, sensitivity.force)
         more = (lag, sensitivity.gain, steps, *old, *by_state, *noise)
@@ -201,15 +189,7 @@ class BudgetAlgebra:
         acceleration_noise: float,
         friction: Vector | None,
     ) -> Budget:
-        """Of the joint-force deviation.
-
-        Parameters
-        ----------
-        fractions, elastic, noise, friction : as in :meth:`kalman_budget` and :meth:`gmo_budget`
-        by_c, by_rate : derivatives of all known forces, (n, n)
-        mass : M, (n, n), kg.m^4
-        acceleration_noise : standard deviation of the accelerations, 1/(m.s^2)
-        """
+        """Of the joint-force deviation."""
         more = (by_rate, mass, *noise, acceleration_noise)
         return self._budget("jfd", fractions, elastic, by_c, friction, *more)[0]
 

@@ -23,16 +23,7 @@ LEAST_MOTION_M = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What a robot's free motion taught a contact monitor.
-
-    Attributes
-    ----------
-    floor : in use from now on
-    duration_s : of the motion, s
-    moved_m : range of each tendon's displacement, (N,), m
-    least_tip_force_n, before_n : force across the backbone at the tip that is detected in every direction, in the last
-        shape, and the same with the thresholds before
-    """
+    """What a robot's free motion taught a contact monitor."""
 
     floor: Floor
     duration_s: float
@@ -56,12 +47,7 @@ class MotionRange:
         self._highest: Vector = np.array([])
 
     def take(self, displacement_m: ArrayLike) -> None:
-        """Take a measurement.
-
-        Parameters
-        ----------
-        displacement_m : of the tendons, (N,), m
-        """
+        """Take a measurement."""
         displacement = np.asarray(displacement_m, dtype=float)
         self._lowest = displacement if not self._lowest.size else np.fmin(self._lowest, displacement)
         self._highest = displacement if not self._highest.size else np.fmax(self._highest, displacement)
@@ -82,22 +68,6 @@ class FloorLearning:
 
     Contacts are reported by the thresholds of the settings meanwhile. What touches too lightly for these is learnt as
     if it were the robot's own.
-
-    Parameters
-    ----------
-    monitor : learns; what it learnt before is put aside
-    duration_s : how long it has to be seen in free motion, s
-    margin : factor of the thresholds on the largest that is seen
-
-    Attributes
-    ----------
-    problem : why nothing was learnt, "" while it may still be; the floor is the one before then
-    learnt : what was, None until it is
-    newest_state, newest_ratio : of the newest estimate, "" and NaN before the first
-
-    Raises
-    ------
-    ParameterError : a time that is too short or too long
     """
 
     def __init__(self, monitor: ContactMonitor, duration_s: float, margin: float = 1.2) -> None:
@@ -124,14 +94,7 @@ class FloorLearning:
         return min(1.0, self._seen_s / self._duration_s)
 
     def take(self, estimate: ContactEstimate, displacement_m: ArrayLike, dt: float) -> None:
-        """What the monitor reported after an update.
-
-        Parameters
-        ----------
-        estimate : of this update
-        displacement_m : of the tendons, (N,), m
-        dt : time since the update before, s
-        """
+        """What the monitor reported after an update."""
         if not self.running:
             return
         self.newest_state, self.newest_ratio = estimate.state, estimate.ratio
@@ -153,12 +116,7 @@ class FloorLearning:
                 self._end(estimate)
 
     def abort(self, problem: str) -> None:
-        """Learn nothing: the floor is the one before.
-
-        Parameters
-        ----------
-        problem : why
-        """
+        """Learn nothing: the floor is the one before."""
         if not self.running:
             return
         self.problem = problem

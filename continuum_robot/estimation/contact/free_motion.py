@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.cycle import Residual
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.contact.own_observer import Residual
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 
 Vector = NDArray[np.float64]
@@ -33,16 +33,6 @@ class NoiseFloor:
     than channels do. Errors along given directions, those of the friction of the drives, are large only where a drive
     turns back, which is rare: there the largest counts, not the mean. Forces of the model that are wrong by a constant
     fraction, as a stiffness is, are fitted and taken off.
-
-    Parameters
-    ----------
-    size : number of channels
-    margin : factor on what was seen
-    directions : generalised forces along which the largest error counts, (k, n)
-
-    Raises
-    ------
-    ParameterError : a margin below 1
     """
 
     def __init__(self, size: int, margin: float = 1.2, directions: ArrayLike | None = None) -> None:
@@ -56,13 +46,7 @@ class NoiseFloor:
         self._every, self._skipped = 1, 0
 
     def learn(self, residual: ArrayLike, regressors: ArrayLike | None = None) -> None:
-        """Take one residual of free motion, (n,); not finite: ignored.
-
-        Parameters
-        ----------
-        residual : (n,), N.m^2
-        regressors : forces of the model that may be wrong by a fraction each, (m, n); the same number in every call
-        """
+        """Take one residual of free motion, (n,); not finite: ignored."""
         values = np.asarray(residual, dtype=float)
         self._largest = np.fmax(self._largest, np.where(np.isfinite(values), np.abs(values), 0.0))
         self._skipped += 1
@@ -80,12 +64,7 @@ class NoiseFloor:
         return self._margin * self._largest
 
     def free_motion(self, sigma: ArrayLike = ()) -> FreeMotion | None:
-        """What was learnt of all channels together; None where that is too little for it.
-
-        Parameters
-        ----------
-        sigma : standard deviation of each regressor's fraction before anything is known, (m,)
-        """
+        """What was learnt of all channels together; None where that is too little for it."""
         if len(self._rows) < _LEAST_ROWS * self._largest.size:
             return None
         rows, regressors = np.array(self._rows), np.array(self._regressors)
@@ -109,15 +88,7 @@ class NoiseFloor:
 
 @dataclass(frozen=True, slots=True)
 class FreeMotion:
-    """The residual in free motion.
-
-    Attributes
-    ----------
-    fractions : by which the model's forces are off, (m,)
-    covariance, information : of what is left without those, and the inverse, (n, n), (N.m^2)^2
-    evidence : r^T S^-1 r of what is left stays below it; dimensionless
-    bound : each channel of what is left stays below it, (n,), N.m^2
-    """
+    """The residual in free motion."""
 
     fractions: Vector
     covariance: Vector
@@ -131,30 +102,14 @@ class FreeMotion:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What was learnt from free motion.
-
-    Attributes
-    ----------
-    bound : every channel of the residual stays below it, (n,), N.m^2
-    motion : of all channels together; None with methods that state no covariance
-    """
+    """What was learnt from free motion."""
 
     bound: Vector
     motion: FreeMotion | None
 
 
 class ResidualTare:
-    """The mean residual of some free motion, to be taken off.
-
-    Parameters
-    ----------
-    size : number of channels
-
-    Attributes
-    ----------
-    residual : what the last whole tare took, (n,), N.m^2; zeros before
-    left_s : until a running one ends, s; 0: none runs
-    """
+    """The mean residual of some free motion, to be taken off."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -166,24 +121,13 @@ class ResidualTare:
         self.residual: Vector = np.zeros(self._size)
 
     def begin(self, duration_s: float) -> None:
-        """Average over the coming time, s.
-
-        Parameters
-        ----------
-        duration_s : length of that time, s
-        """
+        """Average over the coming time, s."""
         self.left_s = duration_s
         self._sum: Vector = np.zeros(self._size)
         self._count = 0
 
     def take(self, residual: Vector, dt: float) -> bool:
-        """One cycle of a running tare; True at its end.
-
-        Parameters
-        ----------
-        residual : with the old tare in it, (n,), N.m^2
-        dt : time since the previous cycle, s
-        """
+        """One cycle of a running tare; True at its end."""
         self._sum = self._sum + residual
         self._count += 1
         self.left_s -= dt
@@ -194,16 +138,7 @@ class ResidualTare:
 
 
 class FreeMotionLearning:
-    """Learns a robot's free motion, and distinguishes contacts from it.
-
-    Parameters
-    ----------
-    rod : gives the forces that errors of its parameters scale
-
-    Attributes
-    ----------
-    floor : what was learnt and is in use
-    """
+    """Learns a robot's free motion, and distinguishes contacts from it."""
 
     def __init__(self, rod: DrivenRod) -> None:
         self._rod = rod
@@ -216,12 +151,7 @@ class FreeMotionLearning:
         self.floor: Floor | None = None
 
     def use(self, floor: Floor | None) -> None:
-        """Use what was learnt at another time instead of anything learnt by now.
-
-        Raises
-        ------
-        ParameterError : a floor of another size
-        """
+        """Use what was learnt at another time instead of anything learnt by now."""
         size = len(self._rod.stiffness)
         if floor is not None and floor.bound.shape != (size,):
             raise ParameterError("floor", floor.bound.shape, f"a bound for {size} channels")
@@ -232,10 +162,6 @@ class FreeMotionLearning:
         """Learn from the coming residuals, besides what was learnt before.
 
         Until the end, contacts are reported as if nothing had been learnt.
-
-        Parameters
-        ----------
-        margin : factor on the largest that is seen, from the first beginning on
         """
         if self._seen is None:
             rod = self._rod
@@ -243,12 +169,7 @@ class FreeMotionLearning:
         self._learning, self.floor = True, None
 
     def end(self, settings: MonitorSettings) -> None:
-        """Use what was learnt; with the Kalman disturbance observer that of all channels together.
-
-        Parameters
-        ----------
-        settings : in use
-        """
+        """Use what was learnt; with the Kalman disturbance observer that of all channels together."""
         self._learning = False
         if self._seen is None:
             return
@@ -261,14 +182,7 @@ class FreeMotionLearning:
         self.floor = Floor(self._seen.bound, motion)
 
     def applied(self, found: Residual, errors: Budget, tare: Vector) -> tuple[Vector, Budget]:
-        """A residual, (n,), N.m^2, and its errors with what was learnt; learns from it while that is asked for.
-
-        Parameters
-        ----------
-        found : before the tare
-        errors : of it, with those of the motors
-        tare : what is taken off, (n,), N.m^2
-        """
+        """A residual, (n,), N.m^2, and its errors with what was learnt; learns from it while that is asked for."""
         raw, floor = found.values, self.floor
         if self._learning and self._seen is not None:
             forces = None if found.spread is None else self._rod.uncertain_forces(found.c, found.model)
@@ -284,12 +198,6 @@ class FreeMotionLearning:
 
     def ratio(self, residual: Vector, threshold: Vector, factor: float) -> float:
         """How large a residual is over its threshold: of all channels together where that was learnt, else the largest.
-
-        Parameters
-        ----------
-        residual : after the tare, (n,), N.m^2
-        threshold : of each channel, (n,), N.m^2
-        factor : of the threshold over the bound, a ratio
         """
         motion = None if self.floor is None else self.floor.motion
         largest = float((np.abs(residual) / threshold).max())

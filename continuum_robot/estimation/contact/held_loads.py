@@ -26,16 +26,7 @@ UNTOLD = (
 
 
 class HeldLoads:
-    """Loads by displacement and shape.
-
-    Parameters
-    ----------
-    robot : a rod whose actuators take displacements
-
-    Raises
-    ------
-    ParameterError : one without strings or fibre; says why that shows nothing
-    """
+    """Loads by displacement and shape."""
 
     def __init__(self, robot: Robot) -> None:
         if not robot.strings and robot.fiber is None:
@@ -49,15 +40,7 @@ class HeldLoads:
     def loads(
         self, c: Vector, covariance: Vector, displacement: Vector, stiffness_fraction: float
     ) -> tuple[Vector, Vector]:
-        """Loads and their standard deviations, (N,) each, N.
-
-        Parameters
-        ----------
-        c : coefficients, (n,)
-        covariance : of them, (n, n)
-        displacement : as the servos read them, (N,), m
-        stiffness_fraction : by which the tendons' stiffness is off
-        """
+        """Loads and their standard deviations, (N,) each, N."""
         lengths, tendons = self._rod.lengths(c), self._tendons
         stretch = tendons.spooled(displacement) - (self._rod.rest_m - lengths.length_m)
         load = tendons.stiffness_n_per_m * np.maximum(stretch, 0.0)

@@ -19,19 +19,6 @@ class BackwardGaussian:
 
     The standard deviation is a third of the window, as johnston does not give it. Until the window is full the samples
     that there are share the weight.
-
-    Parameters
-    ----------
-    points : N, number of samples; 1 passes the signal through
-
-    Attributes
-    ----------
-    weights : of the samples, newest first, sum 1, shape (points,)
-    delay_samples : delay on a ramp, in samples
-
-    Raises
-    ------
-    ParameterError : less than one point
     """
 
     def __init__(self, points: int) -> None:
@@ -61,12 +48,7 @@ class BackwardGaussian:
 
 
 class SmoothedDifference:
-    """Derivatives as in johnston section 11.2: smooth, difference, smooth the rate, difference again.
-
-    Parameters
-    ----------
-    points : N of the backward Gaussians
-    """
+    """Derivatives as in johnston section 11.2: smooth, difference, smooth the rate, difference again."""
 
     def __init__(self, points: int = 10) -> None:
         self._points = points
@@ -79,11 +61,6 @@ class SmoothedDifference:
 
     def update(self, value: ArrayLike, dt: float) -> tuple[Vector, Vector, Vector]:
         """Smoothed value, rate and second derivative, each of the shape of ``value``; 0 while there is no earlier one.
-
-        Parameters
-        ----------
-        value : newest sample, shape (...), the same at each call
-        dt : time since the previous one, s
         """
         smooth = self._filters[0].update(value)
         rate = self._difference(0, smooth, dt)
@@ -104,10 +81,6 @@ class JointForceDeviation:
     Parameters
     ----------
     points : N of the backward Gaussian on the result; johnston has 200 in his experiments, 1 in his simulations
-
-    Attributes
-    ----------
-    invalid_reason : why there is no estimate any more; empty while all is well
     """
 
     def __init__(self, points: int = 1) -> None:
@@ -122,18 +95,7 @@ class JointForceDeviation:
     def update(
         self, terms: ContactTerms, c_rate: ArrayLike, c_acceleration: ArrayLike, other_force: ArrayLike
     ) -> Vector:
-        """Generalised force of contacts.
-
-        Parameters
-        ----------
-        terms : of the model at c, c_rate
-        c_rate, c_acceleration : (n,) derivatives of the coefficients
-        other_force : J_qc^T torque - friction, (n,), N.m^2
-
-        Returns
-        -------
-        (n,), N.m^2; NaN once an input was not finite, until :meth:`reset`
-        """
+        """Generalised force of contacts."""
         rate, acceleration = np.asarray(c_rate, dtype=float), np.asarray(c_acceleration, dtype=float)
         force = terms.mass @ acceleration + terms.momentum_by_c @ rate - terms.known_force - other_force
         if not self.invalid_reason and not math.isfinite(np.vdot(force, force)):

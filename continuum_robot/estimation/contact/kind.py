@@ -73,25 +73,14 @@ class KindSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContactKind:
-    """The kind of a contact.
-
-    Attributes
-    ----------
-    name : of ``KINDS``; empty without a contact
-    reason : what was seen, in words; empty without a contact
-    """
+    """The kind of a contact."""
 
     name: str = NO_CONTACT
     reason: str = ""
 
 
 def in_words(name: str) -> str:
-    """The name of a kind as a person reads it.
-
-    Parameters
-    ----------
-    name : of ``KINDS``, or empty
-    """
+    """The name of a kind as a person reads it."""
     return {NO_CONTACT: "no contact", UNKNOWN: "of unknown kind"}.get(name, name.replace("_", " "))
 
 
@@ -99,10 +88,6 @@ def kind_of(names: Iterable[str]) -> str:
     """The kind of a whole contact, from those reported in each of its cycles and just after; empty: no contact.
 
     The most frequent one; accidental and unknown only where nothing else was.
-
-    Parameters
-    ----------
-    names : of ``KINDS`` or empty, one of each cycle
     """
     reported = Counter(names)
     for name, _ in reported.most_common():
@@ -122,18 +107,7 @@ class _Moment:
 
 
 class ContactKinds:
-    """Shows the kinds of contacts, cycle by cycle.
-
-    Parameters
-    ----------
-    robot : a rod with tendons
-    pose : from coefficients, shape (n,), and arc length, m, to the pose there, shape (4, 4)
-    settings : what separates them; may be exchanged between two cycles
-
-    Raises
-    ------
-    ParameterError : tendons that cannot be controlled, whose motion moves the rod no known way
-    """
+    """Shows the kinds of contacts, cycle by cycle."""
 
     def __init__(
         self, robot: Robot, pose: Callable[[Vector, float], Vector], settings: KindSettings | None = None
@@ -154,15 +128,7 @@ class ContactKinds:
         self._ended_s = -math.inf
 
     def update(self, estimate: ContactEstimate, c: ArrayLike, displacement: ArrayLike, dt: float) -> ContactKind:
-        """The kind of the contact after one more cycle.
-
-        Parameters
-        ----------
-        estimate : of the contact monitor
-        c : coefficients in that cycle, shape (n,), 1/m
-        displacement : of all tendons at the motors, shape (N,), m
-        dt : time since the last cycle, s
-        """
+        """The kind of the contact after one more cycle."""
         self._time_s += dt
         if not estimate.in_contact:
             self._end(clear=estimate.state == CLEAR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where on the robot a contact is: the arc length at which a single contact explains the residual best.
+"""Where on the robot contacts are: the arc length at which one, or the pair at which two, explain the residual best.
 
 A contact at s gives r = B(s) y with B(s) = J(s)^T N, N the wrenches that the contact type allows. For a force of
 standard deviation sigma_f in each direction (any force up to about that size is as likely as another) and noise of
@@ -58,22 +58,7 @@ class LocationSettings:
 
 @dataclass(frozen=True, slots=True)
 class LocationEstimate:
-    """Arc length of a contact.
-
-    Attributes
-    ----------
-    arc_length_m : most likely, from the base of the robot, m; NaN where not observable
-    sigma_m : standard deviation, m; NaN where not observable
-    interval_m : ends of the interval that holds it with the confidence of the settings, (2,), m
-    observable : whether the data decides
-    reason : why not; empty where it does
-    segment : index of the most likely segment; -1 where not observable
-    segment_probability : probability of each segment, (segments,)
-    best_m : most likely location whatever the width, m; NaN without evidence
-    evidence : gain of the log likelihood over no contact
-    arc_lengths_m : the coarse locations, (p,), m
-    log_likelihood : log likelihoods of them, without contact 0, (p,)
-    """
+    """Arc length of a contact."""
 
     arc_length_m: float
     sigma_m: float
@@ -100,15 +85,7 @@ class _Belief:
 
 
 class LocationAlgebra:
-    """Likelihood of the locations of a contact.
-
-    Parameters
-    ----------
-    size : number n of coordinates
-    free : number m of wrench directions that a contact may have
-    arc_lengths_m, cells_m : locations that are compared and the lengths that they stand for, (p,), m
-    segment : index of each location's segment, (p,), increasing
-    """
+    """Likelihood of the locations of a contact."""
 
     def __init__(self, size: int, free: int, arc_lengths_m: Vector, cells_m: Vector, segment: NDArray[np.intp]) -> None:
         self._rows = len(arc_lengths_m), free, size
@@ -118,21 +95,7 @@ class LocationAlgebra:
     def location_evidence(
         self, B: Vector, residual: Vector, information: Vector, *, prior: float, before: Vector, fraction: float
     ) -> tuple[Vector, Vector, float, float, Vector]:
-        """Likelihood of the locations, averaged with what was known of them.
-
-        Parameters
-        ----------
-        B : generalised force of unit wrenches, of location after location, (p, m, n)
-        residual, information : generalised force (n,), N.m^2, and the inverse of its covariance (n, n)
-        prior : 1 over the variance of an expected force, 1/N^2
-        before : averaged log likelihoods so far, (p,)
-        fraction : weight of the newest in the average
-
-        Returns
-        -------
-        averaged log likelihoods (p,), cumulated probability at the edges of the cells (p + 1,), largest log
-        likelihood, standard deviation of the location (m), probability of each segment
-        """
+        """Likelihood of the locations, averaged with what was known of them."""
         count, free, size = self._rows
         rows = B.reshape(-1, size)
         # G with h as its last row: what elimination leaves below G is -h^T G^-1 h, and its pivots make det G.
@@ -159,25 +122,7 @@ class LocationAlgebra:
 
 
 class ContactLocator:
-    """Likelihood of the arc length over the whole robot.
-
-    Parameters
-    ----------
-    functions : gives the nodes of the Jacobians and their interpolation
-    directions : N, wrenches that the contact can transmit, (6, m)
-    settings : see :class:`LocationSettings`
-
-    Attributes
-    ----------
-    arc_lengths_m : locations that are compared, increasing, (p,), m
-    cells_m : length that each of them stands for, (p,), m
-    segment : index of its segment, (p,)
-    algebra : likelihood of these locations
-
-    Raises
-    ------
-    ParameterError : directions that are no (6, m) array
-    """
+    """Likelihood of the arc length over the whole robot."""
 
     def __init__(
         self,
@@ -231,22 +176,6 @@ class ContactLocator:
         with its own Jacobians and its own force: the contact stays while robot and force may move. Successive residuals
         of an observer share their noise, and those of one pose the errors of the model, so the average does not count
         for more than one of them: it quietens the estimate and keeps its width honest.
-
-        Parameters
-        ----------
-        jacobians : body Jacobians at the nodes, (k, 6, n)
-        residual : r, (n,), N.m^2
-        covariance : covariance of one residual, with the errors of the model, (n, n), positive definite
-        dt : time since the previous residual, s
-        information : inverse of ``covariance`` where it is at hand already, (n, n)
-
-        Returns
-        -------
-        the estimate
-
-        Raises
-        ------
-        ParameterError : a covariance that cannot be inverted
         """
         r = np.asarray(residual, dtype=float)
         if not math.isfinite(np.vdot(r, r)):
@@ -274,13 +203,7 @@ class ContactLocator:
         return self._decided(belief)
 
     def jacobian_at(self, jacobians: Vector, arc_length_m: float) -> Vector:
-        """Body Jacobian at an arc length (m), (6, n), linear between the fine locations.
-
-        Parameters
-        ----------
-        jacobians : at the nodes, as of :meth:`update`, (k, 6, n)
-        arc_length_m : from the base, m
-        """
+        """Body Jacobian at an arc length (m), (6, n), linear between the fine locations."""
         row = min(max(bisect_left(self._fine, arc_length_m), 1), self._last_row)
         left, right = self._fine[row - 1], self._fine[row]
         fraction = min(max((arc_length_m - left) / (right - left), 0.0), 1.0)
@@ -328,12 +251,7 @@ class ContactLocator:
         )
 
     def unit_forces(self, jacobians: Vector) -> Vector:
-        """Generalised forces of unit wrenches, B^T of location after location, (p, m n).
-
-        Parameters
-        ----------
-        jacobians : at the nodes, as of :meth:`update`, (k, 6, n)
-        """
+        """Generalised forces of unit wrenches, B^T of location after location, (p, m n)."""
         allowed = (self._rows @ jacobians).reshape(jacobians.shape[0], -1)  # N^T J at the nodes
         return np.asarray(self._to_coarse @ allowed)
 
@@ -400,3 +318,127 @@ def _locations(robot: Robot, count: int) -> tuple[Vector, NDArray[np.intp], NDAr
         which.append(len(fine) - 1)
     index = np.searchsorted(starts, np.array(kept) - 1e-9, side="left") - 1
     return np.array(fine), np.array(which), np.maximum(index, 0)
+
+
+LEAST_GAIN = 3.0
+"""Of the log likelihood over the best single contact, below which no pair is reported."""
+
+_MOST_LOCATIONS = 40
+_WHERE = "lower", "upper"
+
+
+@dataclass(frozen=True, slots=True)
+class PairEstimate:
+    """Two contacts, the one nearer to the base first."""
+
+    arc_lengths_m: Vector
+    deviations_m: Vector
+    forces_n: Vector
+    force_deviations_n: Vector
+    reason: str
+    gain: float
+
+    @property
+    def observable(self) -> NDArray[np.bool_]:
+        """Which of both are located, shape (2,)."""
+        return np.isfinite(self.arc_lengths_m)
+
+
+class PairLocator:
+    """Where two contacts are, by the likelihood of pairs of locations; averages over the memory of the settings.
+
+    As one contact, with r = B(s_1) y_1 + B(s_2) y_2: six unknowns for two lateral forces, so that a segment of six
+    channels is just determined, and two segments leave something over. Each location is reported where its interval is
+    narrow enough. Two forces in one direction leave nearly the residual of their resultant, and one near the base
+    leaves little of any. Derived here by Bayes' rule.
+    """
+
+    def __init__(self, locator: ContactLocator, directions: ArrayLike) -> None:
+        self.settings = locator.settings
+        self._locator, self._directions = locator, np.asarray(directions, dtype=float)
+        every = max(1, math.ceil(locator.arc_lengths_m.size / _MOST_LOCATIONS))
+        # The tip is one of them.
+        self._kept = np.arange(locator.arc_lengths_m.size)[::-1][::every][::-1]
+        self._arc_lengths_m = locator.arc_lengths_m[self._kept]
+        edges = np.concatenate([[0.0], (self._arc_lengths_m[1:] + self._arc_lengths_m[:-1]) / 2])
+        self._edges_m = np.append(edges, locator.arc_lengths_m[-1])
+        cells = np.diff(self._edges_m)
+        self._low, self._high = np.triu_indices(self._kept.size, 1)
+        self._log_cells = np.log(cells[self._low] * cells[self._high])
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget earlier residuals."""
+        self._profile: Vector | None = None
+        self._weight = 0.0
+
+    def update(self, jacobians: Vector, residual: ArrayLike, information: Vector, dt: float) -> PairEstimate:
+        """The pair after one more residual."""
+        settings, r = self.settings, np.asarray(residual, dtype=float)
+        free, size = self._directions.shape[1], r.size
+        if size < 2 * free + 2:
+            return self._nothing(
+                f"{size} channels cannot determine two locations and {2 * free} components of two forces"
+            )
+        prior = 1 / settings.plausible_force_n**2
+        B = self._locator.unit_forces(jacobians).reshape(-1, free, size)[self._kept]
+        weighted = B @ information
+        h = weighted @ r
+        G = np.einsum("ian,jbn->iajb", weighted, B)
+        low, high = self._low, self._high
+        system = np.empty((low.size, 2 * free, 2 * free))
+        system[:, :free, :free], system[:, free:, free:] = G[low, :, low], G[high, :, high]
+        system[:, :free, free:] = G[low, :, high]
+        system[:, free:, :free] = np.swapaxes(G[low, :, high], 1, 2)
+        both = np.concatenate([h[low], h[high]], axis=1)
+        newest, forces = _likelihood(system, both, prior)
+        fresh = self._profile is None or settings.memory_s == 0
+        self._weight = 1.0 if fresh else 1 + math.exp(-dt / settings.memory_s) * self._weight
+        before = newest if self._profile is None or fresh else self._profile
+        self._profile = before + (newest - before) / self._weight
+        single, _ = _likelihood(np.array([G[k, :, k] for k in range(len(h))]), h, prior)
+        gain = float(newest.max() - single.max())
+        if gain < LEAST_GAIN:
+            return self._nothing("one contact explains the residual nearly as well as two", gain)
+        value = self._profile + self._log_cells
+        probability = np.exp(value - value.max())
+        probability /= probability.sum()
+        locations, deviations, reasons = self._located(probability)
+        own = forces.reshape(-1, 2, free) @ self._directions[:3].T
+        mean = np.tensordot(probability, own, 1)
+        sizes = np.linalg.norm(own - mean, axis=2)
+        force_deviations = np.sqrt(probability @ sizes**2)
+        unknown = ~np.isfinite(locations)
+        mean[unknown], force_deviations[unknown] = np.nan, np.nan
+        return PairEstimate(locations, deviations, mean, force_deviations, "; ".join(reasons), gain)
+
+    def _located(self, probability: Vector) -> tuple[Vector, Vector, list[str]]:
+        """Both locations and their deviations, (2,), m, NaN where not observable, and why not."""
+        locations, deviations, reasons = np.full(2, np.nan), np.full(2, np.nan), list[str]()
+        tail = (1 - self.settings.confidence) / 2
+        for which, index in enumerate((self._low, self._high)):
+            own = np.bincount(index, probability, self._arc_lengths_m.size)
+            mean_m = float(own @ self._arc_lengths_m)
+            first, last = np.interp([tail, 1 - tail], np.concatenate([[0.0], np.cumsum(own)]), self._edges_m)
+            fraction = (last - first) / self._arc_lengths_m[-1]
+            if fraction > self.settings.widest_fraction:
+                reasons.append(f"the interval of the {_WHERE[which]} contact covers {fraction:.0%} of the robot")
+                continue
+            cell_m = float(np.diff(self._edges_m)[np.abs(self._arc_lengths_m - mean_m).argmin()])
+            spread_m = math.sqrt(max(float(own @ (self._arc_lengths_m - mean_m) ** 2), 0.0))
+            locations[which], deviations[which] = mean_m, math.hypot(spread_m, cell_m / math.sqrt(12))
+        return locations, deviations, reasons
+
+    def _nothing(self, reason: str, gain: float = math.nan) -> PairEstimate:
+        unknown = np.full(2, np.nan)
+        return PairEstimate(unknown, unknown.copy(), np.full((2, 3), np.nan), unknown.copy(), reason, gain)
+
+
+def _likelihood(system: Vector, along: Vector, prior: float) -> tuple[Vector, Vector]:
+    """Log likelihoods for K systems G (K, m, m) and right sides h (K, m), and the forces, (K, m)."""
+    count = system.shape[1]
+    regular = system + prior * np.eye(count)
+    forces = np.linalg.solve(regular, along[:, :, None])[:, :, 0]
+    _, log_determinant = np.linalg.slogdet(regular)
+    value = ((along * forces).sum(axis=1) - log_determinant + count * math.log(prior)) / 2
+    return np.asarray(value), np.asarray(forces)

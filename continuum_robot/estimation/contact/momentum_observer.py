@@ -26,20 +26,6 @@ class MomentumObserver:
     For a ramp to F in the time T that is held to 2 T, with x = K T, the mean square of that error over 2 T is
     F^2 / x^2 [1 - 2 (1 - e^-x) / x + (1 - e^-2x) / (2 x) + (1 - e^-x)^2 (1 - e^-2x) / (2 x)] / 2: for F = 10 N, T = 1 s
     and K = 10 1/s it is (0.67 N)^2, johnston's noiseless error (table 6).
-
-    Parameters
-    ----------
-    gain : K_o, diagonal, (n,) or one number for all, 1/s
-    reset_cycles : n_w, cycles between resets; 0: never
-    size : n where ``gain`` is one number
-
-    Attributes
-    ----------
-    invalid_reason : why there is no residual any more; empty while all is well
-
-    Raises
-    ------
-    ParameterError : a gain that is not a positive number, a negative number of cycles
     """
 
     def __init__(self, gain: ArrayLike, reset_cycles: int = 1000, size: int | None = None) -> None:
@@ -71,22 +57,7 @@ class MomentumObserver:
             self._sum = self._momentum - self._start - self.residual / self.gain
 
     def update(self, momentum: ArrayLike, known_force: ArrayLike, dt: float) -> Vector:
-        """Residual after one more cycle.
-
-        Parameters
-        ----------
-        momentum : p = dL/dc_rate, (n,), N.m^2.s
-        known_force : dL/dc + J_qc^T torque - friction - damping at the same instant, (n,), N.m^2
-        dt : time since the previous update, s; not used at the first
-
-        Returns
-        -------
-        (n,) generalised force of contacts, N.m^2; NaN once an input was not finite, until :meth:`reset`
-
-        Raises
-        ------
-        ParameterError : a negative step or arrays of another size
-        """
+        """Residual after one more cycle."""
         p, force = np.asarray(momentum, dtype=float), np.asarray(known_force, dtype=float)
         if p.shape != self.gain.shape or force.shape != self.gain.shape:
             raise ParameterError("momentum, known_force", (p.shape, force.shape), f"shape {self.gain.shape}")
@@ -119,12 +90,6 @@ class MomentumObserver:
 
 def ramp_error_rms(gain: float, force: float, ramp_s: float) -> float:
     """Root mean square of the observer's error on a ramp to ``force`` in ``ramp_s`` that is held as long again.
-
-    Parameters
-    ----------
-    gain : K_o, 1/s
-    force : value that is held, any unit
-    ramp_s : duration of the ramp, s
 
     Returns
     -------

@@ -13,17 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
-from continuum_robot.estimation.contact.cycle import CycleInput
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget, BudgetAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
-from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings
+from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings, PairEstimate, PairLocator
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
-from continuum_robot.estimation.contact.own_observer import ContactObserver
-from continuum_robot.estimation.contact.pair import PairEstimate, PairLocator
+from continuum_robot.estimation.contact.own_observer import ContactObserver, CycleInput
 from continuum_robot.estimation.contact.residual_methods import (
     MOTION_FILTER_S,
     MomentumResidual,
+    ShapeCheck,
     residual_method,
 )
 from continuum_robot.estimation.contact.settings import (
@@ -37,7 +36,6 @@ from continuum_robot.estimation.contact.settings import (
 from continuum_robot.estimation.contact.states import INVALID, SETTLING, TARING, ContactEstimate, ContactStates
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.estimation.seen_modes import SeenModes
-from continuum_robot.estimation.shape_check import ShapeCheck
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, made
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms

@@ -16,13 +16,39 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.cycle import CycleInput, Residual
 from continuum_robot.estimation.contact.disturbance_observer import StateTerms
-from continuum_robot.estimation.contact.driven_rod import DrivenRod
+from continuum_robot.estimation.contact.driven_rod import DrivenRod, Drives
 from continuum_robot.estimation.contact.error_budget import Budget
 from continuum_robot.estimation.contact.settings import MonitorSettings
 
 Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleInput:
+    """What one update was given."""
+
+    c: Vector
+    rate: Vector
+    noise: Vector
+    rate_noise: Vector
+    drives: Drives
+    other: Vector
+    c_acceleration: ArrayLike | None
+    dt: float
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """What an observer finds."""
+
+    values: Vector
+    errors: Budget
+    c: Vector
+    model: StateTerms
+    invalid_reason: str
+    spread: Vector | None = None
+    named_values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

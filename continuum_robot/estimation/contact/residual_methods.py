@@ -7,15 +7,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.cycle import CycleInput, Residual
 from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
-from continuum_robot.estimation.contact.own_observer import ContactObserver, OwnResidual
+from continuum_robot.estimation.contact.own_observer import ContactObserver, CycleInput, OwnResidual, Residual
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 
 Vector = NDArray[np.float64]
@@ -25,14 +24,7 @@ MOTION_FILTER_S = 0.05
 
 
 class MomentumResidual:
-    """gmo: the momentum observer, its result smoothed.
-
-    Parameters
-    ----------
-    rod, budgets : the model and the errors of what follows from it
-    observer : of the rod's size
-    smoothing_points : of the backward Gaussian
-    """
+    """gmo: the momentum observer, its result smoothed."""
 
     def __init__(
         self, rod: DrivenRod, budgets: BudgetAlgebra, observer: MomentumObserver, smoothing_points: int
@@ -56,23 +48,12 @@ class MomentumResidual:
         self.reset()
 
     def with_gain(self, gain: Vector) -> None:
-        """Another K_o; the residual stays continuous.
-
-        Parameters
-        ----------
-        gain : one for all coefficients or (n,), 1/s
-        """
+        """Another K_o; the residual stays continuous."""
         self._observer.with_gain(gain)
         self._sensitivity.gain = self._observer.gain
 
     def update(self, cycle: CycleInput, _settings: MonitorSettings, fractions: Vector) -> Residual:
-        """Residual of one more cycle.
-
-        Parameters
-        ----------
-        cycle : what is measured
-        fractions : values of ``FRACTIONS``, in the units of their names, (5,)
-        """
+        """Residual of one more cycle."""
         dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         terms = state.terms
         raw = self._observer.update(terms.momentum, terms.known_force + state.force, dt)
@@ -100,12 +81,7 @@ class MomentumResidual:
 
 
 class DeviationResidual:
-    """jfd: the joint-force deviation, its result smoothed.
-
-    Parameters
-    ----------
-    rod, budgets, smoothing_points : as of :class:`MomentumResidual`
-    """
+    """jfd: the joint-force deviation, its result smoothed."""
 
     def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, smoothing_points: int) -> None:
         self._rod, self._budgets = rod, budgets
@@ -122,13 +98,7 @@ class DeviationResidual:
         self.reset()
 
     def update(self, cycle: CycleInput, settings: MonitorSettings, fractions: Vector) -> Residual:
-        """Residual of one more cycle.
-
-        Parameters
-        ----------
-        cycle, fractions : as of :meth:`MomentumResidual.update`
-        settings : in use
-        """
+        """Residual of one more cycle."""
         dt, state = cycle.dt, self._rod.evaluate(cycle.c, cycle.rate, cycle.drives, cycle.other)
         acceleration_noise = settings.acceleration_noise_per_m_s2
         if cycle.c_acceleration is not None:
@@ -156,13 +126,7 @@ class DeviationResidual:
 
 
 class KalmanResidual:
-    """Kalman disturbance observer, which needs no rates and states its own covariance.
-
-    Parameters
-    ----------
-    rod, budgets : as of :class:`MomentumResidual`
-    observer : of the rod's size
-    """
+    """Kalman disturbance observer, which needs no rates and states its own covariance."""
 
     def __init__(self, rod: DrivenRod, budgets: BudgetAlgebra, observer: DisturbanceObserver) -> None:
         self._rod, self._budgets, self._observer = rod, budgets, observer
@@ -172,21 +136,11 @@ class KalmanResidual:
         self._observer.reset()
 
     def bridge(self, gap_s: float) -> None:
-        """Keep the force after a time without shapes, less certain by that time.
-
-        Parameters
-        ----------
-        gap_s : length of that time, s
-        """
+        """Keep the force after a time without shapes, less certain by that time."""
         self._observer.bridge(gap_s)
 
     def update(self, cycle: CycleInput, _settings: MonitorSettings, fractions: Vector) -> Residual:
-        """Residual of one more cycle.
-
-        Parameters
-        ----------
-        cycle, fractions : as of :meth:`MomentumResidual.update`
-        """
+        """Residual of one more cycle."""
         rod, observer = self._rod, self._observer
         drives, other = cycle.drives, cycle.other
         raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
@@ -212,20 +166,7 @@ def residual_method(
     budgets: BudgetAlgebra,
     own: Callable[[str], ContactObserver],
 ) -> ResidualMethod:
-    """The method that the settings name.
-
-    Parameters
-    ----------
-    settings : of the monitor
-    rod : the model
-    directions : wrenches that contacts can transmit, (6, m)
-    budgets : of the rod
-    own : makes the observer of another package, from its name
-
-    Raises
-    ------
-    ParameterError : a gain that is not of the rod's size, whether the method has one or not; no such method
-    """
+    """The method that the settings name."""
     size = len(rod.stiffness)
     momentum = MomentumObserver(np.array(settings.gain_per_s), settings.reset_cycles, size)
     if settings.method == "gmo":
@@ -236,3 +177,66 @@ def residual_method(
         observer = DisturbanceObserver(size, directions, settings.force_walk_n_per_sqrt_s)
         return KalmanResidual(rod, budgets, observer)
     return OwnResidual(rod, own(settings.method))
+
+
+_FROZEN_FACTOR = 10.0
+# Of what a cycle is given, in the order of :func:`_not_finite`.
+_NAMES = (
+    "coefficients",
+    "coefficient rates",
+    "covariance of the coefficients",
+    "covariance of the rates",
+    "tensions or other forces",
+    "time step",
+)
+
+
+class ShapeCheck:
+    """Looks at each cycle beside the one before."""
+
+    def __init__(self, stiffness: Vector) -> None:
+        self._softness = np.linalg.inv(stiffness)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the cycles before."""
+        self._last_c: Vector | None = None
+        self._frozen_s = 0.0
+        self._frozen_load: Vector = np.zeros(len(self._softness))
+
+    def problem(self, cycle: CycleInput, settings: MonitorSettings) -> str:
+        """Why a cycle cannot be used; empty where it can."""
+        reason = _not_finite(cycle) or self._implausible(cycle, settings)
+        self._last_c = cycle.c
+        return reason
+
+    def _implausible(self, cycle: CycleInput, settings: MonitorSettings) -> str:
+        noise, tendons, dt = cycle.noise, cycle.drives.force, cycle.dt
+        if self._last_c is None:
+            self._frozen_load = tendons
+            return ""
+        change = np.abs(cycle.c - self._last_c)
+        largest = float(change.max())
+        # A cycle that took longer shows more motion.
+        allowed = settings.jump_per_m * max(1.0, dt / USUAL_STEP_S)
+        if largest > allowed and largest > allowed + 10 * math.sqrt(noise.max()):
+            return f"coefficient {int(np.argmax(change))} jumped by {largest:.3g} 1/m within a cycle"
+        if largest > 0:
+            self._frozen_s, self._frozen_load = 0.0, tendons
+            return ""
+        self._frozen_s += dt
+        expected = np.abs(self._softness @ (tendons - self._frozen_load)).max()
+        least = _FROZEN_FACTOR * max(settings.coefficient_error_per_m, math.sqrt(float(noise.max())), 1e-3)
+        if self._frozen_s > settings.frozen_s and expected > least:
+            return f"coefficients frozen for {self._frozen_s:.2g} s while the tensions changed"
+        return ""
+
+
+def _not_finite(cycle: CycleInput) -> str:
+    """Which inputs are not numbers."""
+    given = (cycle.c, cycle.rate, cycle.noise, cycle.rate_noise, cycle.drives.force + cycle.other)
+    if math.isfinite(sum(np.vdot(values, values) for values in given) + cycle.dt):
+        return ""
+    inputs: list[ArrayLike] = [*given, cycle.dt]
+    unknown = [name for name, values in zip(_NAMES, inputs, strict=True) if not np.all(np.isfinite(values))]
+    return f"{', '.join(unknown)}: not a number" if unknown else ""

@@ -193,13 +193,7 @@ class MonitorSettings:
 
 @dataclass(frozen=True, slots=True)
 class ForceLimits:
-    """Thresholds of one kind of motion.
-
-    Attributes
-    ----------
-    contact_factor, collision_factor : over the bound of the residual, dimensionless
-    contact_force_n, collision_force_n : of a contact's wrench, N
-    """
+    """Thresholds of one kind of motion."""
 
     contact_factor: float
     collision_factor: float
@@ -208,13 +202,7 @@ class ForceLimits:
 
     @classmethod
     def of(cls, settings: MonitorSettings, motion: str) -> ForceLimits:
-        """Those of the settings.
-
-        Parameters
-        ----------
-        settings : of the monitor
-        motion : "steady" or "accelerating"
-        """
+        """Those of the settings."""
         return cls(
             getattr(settings, f"contact_factor_{motion}"),
             getattr(settings, f"collision_factor_{motion}"),
@@ -238,10 +226,6 @@ def default_settings(robot: Robot) -> MonitorSettings:
 
     Of a robot of which only modes are seen (:mod:`..seen_modes`) coefficients are those: their constant error is 1 by
     their definition, and a jump that no motion makes is what 20 rad/s of a segment make of a mode in 10 ms.
-
-    Parameters
-    ----------
-    robot : without ``limits`` the forces are those of the class
     """
     channels = contact_channels(robot)
     values: dict[str, Any] = {**channels.accuracy}

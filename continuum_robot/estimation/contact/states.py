@@ -22,25 +22,7 @@ STATES = (CLEAR, CONTACT, COLLISION, INVALID, TARING, SETTLING)
 
 @dataclass(frozen=True, slots=True)
 class ContactEstimate:
-    """The monitor's output after an update.
-
-    Attributes
-    ----------
-    state : "clear", "contact", "collision", "invalid", "taring", or "settling": the residual exceeds its threshold, but
-        made by a reading that stands still; contact or broken sensor is open
-    reason : why it is invalid or settling; empty otherwise
-    accelerating : whether the thresholds are those of acceleration
-    residual : generalised force of contacts after the tare, (n,), N.m^2; NaN while invalid
-    residual_covariance : covariance of ``residual`` with the errors of the model, (n, n)
-    contact_threshold, collision_threshold : of each channel's absolute value, (n,), N.m^2
-    ratio : largest residual over its contact threshold, or of the Kalman disturbance observer after learning from
-        free motion the size of all residuals together over the largest there; NaN while invalid
-    wrench : at ``wrench_arc_length_m``, in the backbone's frame there
-    wrench_arc_length_m : known, found, or else the tip, m
-    wrench_location_assumed : whether it is the tip for want of anything better: the wrench is equivalent, not true
-    location : of the contact; None while it is invalid
-    named_values : more numbers of another package's observer, by name
-    """
+    """The monitor's output after an update."""
 
     state: str
     reason: str
@@ -104,15 +86,6 @@ class ContactStates:
         settings: MonitorSettings,
     ) -> str:
         """State after one more cycle; "invalid" where a suspect has held a contact back for longer than ``suspect_s``.
-
-        Parameters
-        ----------
-        ratio : residual over its contact threshold
-        force_n : size of the contact's force, N
-        dt : time since the previous update, s
-        placed : whether the location of that force is known or found
-        suspects : sensors whose readings may be frozen
-        limits, settings : in use
         """
         soft, least_n, most_n = settings.hysteresis, limits.contact_force_n, limits.collision_force_n
         collision_ratio = ratio * limits.contact_factor / limits.collision_factor

@@ -34,32 +34,14 @@ _MIXED = 1e-6
 
 
 def constraint_of(contact_type: str) -> Vector:
-    """A of johnston (60) of a named contact type, shape (constraints, 6).
-
-    Parameters
-    ----------
-    contact_type : a name of ``CONTACT_TYPES``
-
-    Raises
-    ------
-    ParameterError : an unknown name
-    """
+    """A of johnston (60) of a named contact type, shape (constraints, 6)."""
     if contact_type not in CONTACT_TYPES:
         raise ParameterError("contact_type", contact_type, "one of " + ", ".join(CONTACT_TYPES))
     return np.delete(np.eye(6), CONTACT_TYPES[contact_type], axis=0)
 
 
 def free_directions(constraint: ArrayLike) -> Vector:
-    """Orthonormal wrenches with A w = 0, shape (6, m).
-
-    Parameters
-    ----------
-    constraint : A, shape (k, 6); insensible components that are assumed to be zero belong in it
-
-    Raises
-    ------
-    ParameterError : not k rows of 6 numbers, or nothing is left to estimate
-    """
+    """Orthonormal wrenches with A w = 0, shape (6, m)."""
     A = np.asarray(constraint, dtype=float).reshape(-1, 6) if np.size(constraint) % 6 == 0 else None
     if A is None or not np.all(np.isfinite(A)):
         raise ParameterError("constraint", constraint, "rows of 6 numbers: A w = 0 for w = (force, moment)")
@@ -79,18 +61,7 @@ def free_directions(constraint: ArrayLike) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class WrenchEstimate:
-    """Contact wrench in the frame of the backbone at the contact.
-
-    Attributes
-    ----------
-    wrench : (force, moment), N and N.m, shape (6,); 0 in directions that cannot be sensed
-    covariance : shape (6, 6); of the sensed directions only
-    sensed : which components the residual shows, shape (6,); those that A holds at zero are not sensed
-    assumed_zero : which components A holds at zero, shape (6,)
-    rank : number of sensed directions
-    chi_square : squared distance of the residual from the model in units of its noise
-    degrees_of_freedom : of ``chi_square``
-    """
+    """Contact wrench in the frame of the backbone at the contact."""
 
     wrench: Vector
     covariance: Vector
@@ -102,20 +73,7 @@ class WrenchEstimate:
 
 
 class WrenchEstimator:
-    """Solves johnston (60) for a contact type.
-
-    Parameters
-    ----------
-    contact_type : a name of ``CONTACT_TYPES``, or the matrix A, shape (k, 6)
-    weight : diagonal of W, (6,), positive; 1/N^2 and 1/(N.m)^2
-    plausible : a wrench of w^T W w = plausible^2 is the largest that is expected
-    sensible_sigma : a direction is sensed where the largest expected wrench along it moves the residual by that many
-        standard deviations
-
-    Raises
-    ------
-    ParameterError : a contact type that leaves nothing to estimate, a weight or limit that is not positive
-    """
+    """Solves johnston (60) for a contact type."""
 
     def __init__(
         self,
@@ -149,24 +107,7 @@ class WrenchEstimator:
         *,
         information: Vector | None = None,
     ) -> WrenchEstimate:
-        """Wrench that explains a residual at a known location.
-
-        Parameters
-        ----------
-        residual : r, (n,), N.m^2
-        jacobian : body Jacobian J (linear, angular) at the contact, (6, n)
-        covariance : of r, (n, n), positive definite; None: no noise is known, directions are sensed above a fraction of
-            1e-9 of the strongest, and the covariance that comes out is NaN
-        information : inverse of ``covariance`` where it is at hand already, (n, n); not checked
-
-        Returns
-        -------
-        the estimate; all NaN where the residual is not finite
-
-        Raises
-        ------
-        ParameterError : a covariance that is not positive definite
-        """
+        """Wrench that explains a residual at a known location."""
         r = np.asarray(residual, dtype=float)
         B = np.asarray(jacobian, dtype=float).T @ self._wrenches  # r = B z, johnston (58) on A w = 0
         if not math.isfinite(np.vdot(r, r) + np.vdot(B, B)):

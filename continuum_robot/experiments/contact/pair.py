@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two contacts at once: where estimation/contact/pair.py locates them, and what each pushes.
+"""Two contacts at once: where estimation/contact/location.py locates them, and what each pushes.
 
 The robots of johnston are held still and pushed at two locations in different directions, in the same and in opposite
 ones. The contact monitor has learned its floor from a motion without contacts. What counts is whether each contact is
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.pair import PairEstimate
+from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.experiments.contact.kinds import Way
 from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
@@ -113,7 +113,7 @@ def _contacts(fractions: Array, forces_n: Array, length_m: float) -> Sequence[Co
 
 @experiment(
     "contact.pair",
-    "no paper: estimation/contact/pair.py",
+    "no paper: estimation/contact/location.py",
     package="mujoco",
     tolerances={
         "reported_*": Tolerance(absolute=1.0),

@@ -14,8 +14,8 @@ from continuum_robot.control.contact_reaction import FOLLOWING, ContactReaction,
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.kind import SEVERAL, ContactKinds
+from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.estimation.contact.monitor import ContactMonitor
-from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations
 from continuum_robot.estimation.sensor_watch import STACK_WATCH

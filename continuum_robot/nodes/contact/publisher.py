@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.kind import ContactKind
-from continuum_robot.estimation.contact.pair import PairEstimate
+from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.estimation.contact.states import COLLISION, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation
 from continuum_robot.msg import Contact

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from continuum_robot.estimation.contact.location import LEAST_GAIN, PairLocator
 from continuum_robot.estimation.contact.monitor import PAIR_PERIOD_S, ContactMonitor
-from continuum_robot.estimation.contact.pair import LEAST_GAIN, PairLocator
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.robot.loading import load_robot
 

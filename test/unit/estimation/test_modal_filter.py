@@ -121,19 +121,6 @@ def test_short_gaps_are_bridged_if_desired():
     assert np.isnan(filtered.update(np.full(4, np.nan), DT).c).all()
 
 
-@pytest.mark.parametrize("frequency_hz", [0.5, 2.0])
-def test_the_stated_delay_is_that_of_a_sine(frequency_hz):
-    filtered = ModalKalmanFilter([[1.0]], [1e-5], [1.0], nominal_dt_s=DT)
-    omega, found, truth = 2 * math.pi * frequency_hz, [], []
-    for k in range(2000):
-        found.append(filtered.update([math.sin(omega * k * DT)], DT).c_rate[0])
-        truth.append(omega * np.exp(1j * omega * k * DT))
-    ratio = 2 * np.mean(np.array(found[1000:]) * np.conj(np.array(truth[1000:])))
-    steady = filtered.steady(DT)
-    assert ratio / omega**2 == pytest.approx(steady.response(frequency_hz)[0], abs=2e-3)
-    assert steady.delay_s(frequency_hz)[0] == pytest.approx(-np.angle(ratio) / omega, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
