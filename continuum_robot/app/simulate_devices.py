@@ -23,8 +23,7 @@ from continuum_robot.robot.hardware import ports_of
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.simulation.truth import true_robot, truth_file
 from continuum_robot.simulation.wire.device_ports import DevicePorts, go_ahead_of_others, robot_on_ports
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
-from continuum_robot.simulation.wire.power_on import switched_on
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, switched_on
 
 ROBOT_FILE = "robot.yaml"
 _LOOK_S = 0.5

@@ -128,7 +128,9 @@ class RollingShapeEstimator(MechanismShapeEstimator):
 
 
 class ModulationShapeEstimator(MechanismShapeEstimator):
-    """The coordinates [q_Re, q_Im, insertion] nearest to the displacements that wang (56) allows; the tip by its model."""
+    """The coordinates [q_Re, q_Im, insertion] nearest to the displacements that wang (56) allows; the tip by its
+    model.
+    """
 
     _unseen = "the bend is not seen: a drive's displacement is unknown"
 

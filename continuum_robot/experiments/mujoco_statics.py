@@ -29,8 +29,7 @@ from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.rod import Rod
-from continuum_robot.simulation.mujoco.body import ChainBody
-from continuum_robot.simulation.mujoco.statics import chain_equilibrium
+from continuum_robot.simulation.mujoco.body import ChainBody, chain_equilibrium
 
 Vector = NDArray[np.float64]
 

@@ -33,8 +33,7 @@ from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
-from continuum_robot.simulation.contact import ContactLoad
-from continuum_robot.simulation.contact_file import load_contacts
+from continuum_robot.simulation.contact import ContactLoad, load_contacts
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant

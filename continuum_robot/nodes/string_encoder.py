@@ -29,7 +29,7 @@ from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
-from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
 from continuum_robot.simulation.truth import true_robot
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault

@@ -56,16 +56,7 @@ class Chirp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationRun:
-    """T samples of k capstans, N tendons, S strings and n coefficients.
-
-    Attributes
-    ----------
-    time_s : shape (T,)
-    capstan_torque_nm : shape (T, k), held until the next sample
-    tendon_displacement_m : shape (T, N), measured
-    string_extension_m : shape (T, S), measured
-    c, c_rate : true motion, shape (T, n)
-    """
+    """T samples of k capstans, N tendons, S strings and n coefficients."""
 
     time_s: Array
     capstan_torque_nm: Array

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -23,7 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.so3 import hat
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
+from continuum_robot.robot.schema import Source, quantity, read, refuse
 
 Vector = NDArray[np.float64]
 
@@ -157,18 +159,7 @@ class Contact:
 
 @dataclass(frozen=True, slots=True)
 class ContactLoad:
-    """The truth about one contact at one moment.
-
-    Attributes
-    ----------
-    name : of the contact
-    arc_length_m : where, from the base, m
-    touching : whether anything is detected
-    wrench_in_disk : (6,) force (N) and moment (N.m) on the robot, at the backbone and in its frame there
-    force_in_base_n : (3,) the force in the base frame, N
-    penetration_m : how deep, m; 0 for a push
-    point_m : where the surfaces touch in the base frame, (3,), m; None: only the arc length is known
-    """
+    """The truth about one contact at one moment."""
 
     name: str
     arc_length_m: float
@@ -253,22 +244,6 @@ class PlantContacts:
     At the start of each step the geometry (gap, normal, Jacobians) is taken at the shape of that moment; within it the
     gap changes linearly with the strain coefficients, so that stiffness, dissipation and friction are part of the
     equations that are solved (rod/kernel/plant.hpp) and not a force that lags behind.
-
-    Parameters
-    ----------
-    robot : the robot
-    contacts : what may touch it
-    size : number of coordinates of the body that is touched; None: the robot's strain coefficients
-
-    Attributes
-    ----------
-    contacts : as given
-    size : number of values in :meth:`parameters`
-    surface_count : walls and spheres among them
-
-    Raises
-    ------
-    ParameterError : a location that the robot does not have
     """
 
     def __init__(self, robot: Robot, contacts: Sequence[Contact], *, size: int | None = None) -> None:
@@ -319,3 +294,36 @@ class PlantContacts:
             else ContactLoad(contact.name, s_m, *absent)
             for contact, s_m in zip(self.contacts, self.locations_m, strict=True)
         )
+
+
+def parse_contacts(text: str, robot: Robot, file: Path | str | None = None) -> tuple[Contact, ...]:
+    """Read contacts from YAML text: a mapping with the key ``contacts``, a list."""
+    path = None if file is None else Path(file)
+    mapping, lines = plain_yaml(text, path)
+    source = Source(path, lines)
+    found: ContactList = read(ContactList, mapping, source)
+    for index, contact in enumerate(found.contacts):
+        try:
+            contact.location_m(robot)
+        except ParameterError as error:
+            key = "arc_length_m" if contact.disk is None else "disk"
+            raise source.error(f"contacts[{index}].{key}", getattr(contact, key), error.expected) from None
+    return found.contacts
+
+
+def load_contacts(file: Path | str, robot: Robot) -> tuple[Contact, ...]:
+    """Read a file of contacts; arguments and errors as for :func:`parse_contacts`."""
+    path = Path(file)
+    return parse_contacts(read_yaml(path, "contact file"), robot, path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContactList:
+    """What a contact file holds."""
+
+    contacts: tuple[Contact, ...] = quantity("what touches the robot")
+
+    def __post_init__(self) -> None:
+        names = [contact.name for contact in self.contacts]
+        if len(set(names)) != len(names):
+            raise refuse("contacts", names, "a different name for each contact")

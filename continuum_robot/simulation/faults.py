@@ -31,16 +31,7 @@ LONGEST_DELAY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """What a fault does.
-
-    Attributes
-    ----------
-    meaning : one sentence, with the meaning of the magnitude
-    unit : of the magnitude, "" where it has none
-    lowest, highest : bounds of the magnitude, in its unit
-    sensor : it is a fault of readings, which string encoders know too
-    mechanical : it needs the dynamic plant
-    """
+    """What a fault does."""
 
     meaning: str
     unit: str = ""
@@ -74,15 +65,7 @@ FAULTS: dict[str, FaultKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An injected fault: ``name``, ``channel`` (-1: all), ``magnitude``, active from ``start_s`` to ``end_s``.
-
-    Attributes
-    ----------
-    name : of the fault's kind
-    channel : index of the tendon or string; -1: all
-    magnitude : in the unit of its kind
-    start_s, end_s : when it is active, s
-    """
+    """An injected fault: ``name``, ``channel`` (-1: all), ``magnitude``, active from ``start_s`` to ``end_s``."""
 
     name: str
     channel: int
@@ -92,14 +75,7 @@ class Fault:
 
 
 class FaultBoard:
-    """Which faults are active on which tendon (or string) at a time.
-
-    Parameters
-    ----------
-    channel_count : number of tendons or strings
-    channel_name : what a channel is, for messages
-    allowed : names of the faults that the device knows
-    """
+    """Which faults are active on which tendon (or string) at a time."""
 
     def __init__(self, channel_count: int, channel_name: str, allowed: tuple[str, ...]) -> None:
         self._count, self._channel_name, self._allowed = channel_count, channel_name, allowed

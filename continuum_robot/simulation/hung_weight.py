@@ -26,24 +26,6 @@ class HungWeightBench:
     """Tendon actuators of a robot; one pulls at a weight that lies on a support, the others at nothing and stand still.
 
     Implements drivers/protocols.py. The driver believes the robot file's torque constant, the motor has another one.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    tendon : index from 0
-    mass_kg : of the weight
-    torque_constant_fraction : the motor's torque constant, relative to the robot file's
-    slack_m : of the tendon at the start
-    rng : draws the rotor's angle; None: from the robot's seed
-
-    Attributes
-    ----------
-    simulated, tendon_count : True, N
-    height_m : of the weight above its support
-
-    Raises
-    ------
-    ParameterError : a robot without actuators, or no such tendon
     """
 
     simulated = True

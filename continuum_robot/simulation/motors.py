@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip, motor_slip, slip_force
-from continuum_robot.simulation.servos import PositionLoop
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -25,19 +24,7 @@ _FRICTION_ITERATIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class MotorModel:
-    """Motors' dynamics seen from the tendons: position and speed of a tendon on its spool, force on it.
-
-    Attributes
-    ----------
-    newton_per_ampere : force for a current, (N,), N/A
-    mass_kg : rotor inertia that moves with the tendon, (N,), kg
-    viscous_ns_per_m, coulomb_n, cogging_n : friction and cogging as forces on the tendon, (N,)
-    cogging_rad_per_m : phase of the cogging for a spooled length, (N,), rad/m
-    cogging_phase_rad : (N,), rad
-    friction_travel_m : over which dry friction builds up; 0: at once, but for a creep
-    current_time_constant_s : lag of the current loop, s
-    servo : the position loops, where they take displacements instead of currents
-    """
+    """Motors' dynamics seen from the tendons: position and speed of a tendon on its spool, force on it."""
 
     newton_per_ampere: Vector
     mass_kg: Vector
@@ -115,3 +102,48 @@ class MotorModel:
             return force, duration_s * slope
         part = np.tanh(speed / FRICTION_SPEED_M_PER_S)
         return self.coulomb_n * part, self.coulomb_n / FRICTION_SPEED_M_PER_S * (1 - part**2)
+
+
+Vector: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionLoop:
+    """A spring and a damper from the goal to the spool, by the motor's encoder, within what the motor gives.
+
+    It has no integral: under a load F it stays F / k behind, as a servo with a proportional gain alone does.
+    """
+
+    stiffness_n_per_m: Vector
+    damping_ns_per_m: Vector
+    no_load_speed_m_per_s: Vector
+
+    @classmethod
+    def of(cls, actuators: Actuators, tendon_count: int, mounted: Callable[[Vector], Vector] = np.copy) -> PositionLoop:
+        """The loops of a robot's actuators; arguments as of ``MotorModel.from_actuators``."""
+        keys = "bandwidth_rad_per_s", "reflected_mass_kg", "maximum_speed_m_per_s"
+        w, mass_kg, fastest = (mounted(actuators.each(key, tendon_count)) for key in keys)
+        return cls(mass_kg * w**2, 2 * mass_kg * w, fastest)
+
+    def first(self, count: int) -> PositionLoop:
+        """The loops of the first motors alone."""
+        arrays = self.stiffness_n_per_m, self.damping_ns_per_m, self.no_load_speed_m_per_s
+        return PositionLoop(*(one[:count] for one in arrays))
+
+    def force(
+        self, goal: Vector, position: Vector, speed: Vector, largest_n: Vector, duration_s: float
+    ) -> tuple[Vector, Vector]:
+        """Force on the tendons at the end of a time, and how fast it falls with the speed there, (N,) each: N, N.s/m.
+
+        The largest force falls linearly to none at the no-load speed, and brakes beyond it.
+        """
+        wanted = self.stiffness_n_per_m * (goal - position) - self.damping_ns_per_m * speed
+        slower = largest_n / self.no_load_speed_m_per_s
+        up = np.clip(largest_n - slower * speed, -largest_n, largest_n)
+        down = np.clip(-largest_n - slower * speed, -largest_n, largest_n)
+        force = np.minimum(np.maximum(wanted, down), up)
+        falling = (wanted > up) & (np.abs(up) < largest_n) | (wanted < down) & (np.abs(down) < largest_n)
+        within = self.damping_ns_per_m + duration_s * self.stiffness_n_per_m
+        slope = np.where((wanted >= down) & (wanted <= up), within, np.where(falling, slower, 0.0))
+        off = np.isnan(goal)
+        return np.where(off, 0.0, force), np.where(off, 0.0, slope)

@@ -37,14 +37,7 @@ TOLERANCE = 1e-8
 
 @dataclass(frozen=True, slots=True)
 class Springs:
-    """Tendons as springs and dampers that only pull; dT/ds = k (1 + a T).
-
-    Attributes
-    ----------
-    stiffness_n_per_m : k of each, N/m
-    stiffening_per_n : a, 1/N
-    damping_ns_per_m : N.s/m
-    """
+    """Tendons as springs and dampers that only pull; dT/ds = k (1 + a T)."""
 
     stiffness_n_per_m: float
     stiffening_per_n: float = 0.0
@@ -53,15 +46,7 @@ class Springs:
 
 @dataclass(frozen=True, slots=True)
 class Motion:
-    """A motion at the times asked for.
-
-    Attributes
-    ----------
-    time_s : (k,)
-    c, c_rate : (k, n)
-    evaluations : of the forces
-    shortest_step_s : s
-    """
+    """A motion at the times asked for."""
 
     time_s: Vector
     c: Vector
@@ -74,38 +59,6 @@ class MovingRod:
     """A rod in motion. Its rod's numbers (masses, stiffness, gravity) may be written between two steps.
 
     Not for use by two threads at once. All arrays are read, and those of the state written, in place.
-
-    Parameters
-    ----------
-    rod : with all tendons as its paths
-    springs : of the tendons; None: tensions are given
-    motor : that turns the spools; None with springs: their ends are held, and may be moved between two steps
-    friction : of its capstans; None: no capstans
-    hysteresis : of its backbone; None: none
-    rubbing : dry friction of the tendons in the robot: fractions of their tensions, and stiffness where it sticks, N/m,
-        (2, N), which may be written; None: none
-    surfaces : number of walls and spheres that may touch it
-    linear : whether the tendons' lengths are linear in the coefficients
-    method : "sdirk": Alexander's L-stable method, in which vibrations faster than the step die out; or "midpoint",
-        which conserves what is conserved, and neither resolves nor damps such vibrations
-    tolerance : of a stage, as angle or strain over the segment
-
-    Attributes
-    ----------
-    rod : as given
-    c, c_rate, momentum : (n,); with "midpoint" the rate is drawn on from the middle of the step, see :meth:`rate`
-    spooled_m, speed_m_per_s, current_a, tension_n : of spools, motors and tendons, (N,)
-    desired : currents, A, or given tensions, N; of servos positions, m, NaN where the torque is off; (N,)
-    largest_current_a : of servos, (N,), A
-    force : more generalised force, (n,), N.m^2 for curvatures
-    offset_m, stiffness_fraction, motor_free : additional lengths of the tendons, what is left of their stiffness,
-        and 0 for motors that are stuck, (N,)
-    touching : surfaces, as of :meth:`~continuum_robot.simulation.contact.PlantContacts.parameters`
-
-    Raises
-    ------
-    ParameterError : an unknown method, or a tolerance that is not positive
-    ContinuumRobotError : no library of the kernel
     """
 
     def __init__(

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies.plant_body import Drive, PlantBody
-from continuum_robot.simulation.bodies.rod_body import RodBody
+from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
@@ -28,16 +27,7 @@ ACTUATIONS = ("motors", "ideal")
 
 @dataclass(frozen=True, slots=True)
 class PlantState:
-    """State of the plant.
-
-    Attributes
-    ----------
-    time_s : time since the reset, s
-    c, c_rate : strain coefficients of the rod (1/m) and their rates, shape (n,)
-    motor_position_m, motor_velocity_m_per_s : tendon on each spool, 0 at the straight configuration, shape (N,);
-        the rod's own displacement with ideal actuation
-    current_a : motor currents, shape (N,), of the tendon's motor where several share it; NaN with ideal actuation
-    """
+    """State of the plant."""
 
     time_s: float
     c: Vector

@@ -25,8 +25,7 @@ from continuum_robot.simulation.effects import LEVELS, MUJOCO, WIRE, check_devic
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.wire.frame_sockets import BoardSockets
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.simulation.wire.hardware import BoardSockets, SimulatedHardware
 from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
 
 STEP_NS = 1_000_000
@@ -35,14 +34,7 @@ STEP_NS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SimulatorReport:
-    """What a simulator did since it was opened.
-
-    Attributes
-    ----------
-    simulated_s : how long the robot lived, s
-    busy_s : processor and waiting time that this took, s
-    skipped_s : time that was left out after stalls, s
-    """
+    """What a simulator did since it was opened."""
 
     simulated_s: float
     busy_s: float
@@ -55,30 +47,7 @@ class SimulatorReport:
 
 
 class Simulator:
-    """The robot, moved by :meth:`step` in somebody's time. All methods may be called from any thread.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    level : "wire": motor boards on CAN channels, or servos on a serial bus; "mujoco": the same, and the robot is
-        MuJoCo's; "dynamics": see :class:`SimulatedTendonActuators`
-    namespace, domain_id : as of :func:`continuum_robot.drivers.simulated_wires.robot_key`
-    contacts : what touches the robot; of a rod at levels "wire", "mujoco" and "dynamics"
-    world : what stands around the robot; at level "mujoco"
-    rng : draws noise and faults; None: from the robot's seed
-    progress : receives a line when something takes long
-    clock : as of :class:`SimulatedHardware`
-
-    Attributes
-    ----------
-    robot, level : as given
-    folder : of the sockets
-    now_s : up to when the robot moved, s; None before the first step
-
-    Raises
-    ------
-    ParameterError : unknown level, no actuators, or contacts or a world of a robot without a plant for them
-    """
+    """The robot, moved by :meth:`step` in somebody's time. All methods may be called from any thread."""
 
     def __init__(
         self,

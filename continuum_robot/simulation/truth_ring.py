@@ -26,18 +26,7 @@ _MARGIN = 1000
 
 
 class TruthRingWriter:
-    """The writing end; goes on behind the rows of a writer that ended.
-
-    Parameters
-    ----------
-    path : of the file, made where it is missing
-    tendon_count : N
-    rows : that are kept
-
-    Raises
-    ------
-    DeviceError : the file cannot be made
-    """
+    """The writing end; goes on behind the rows of a writer that ended."""
 
     def __init__(self, path: Path, tendon_count: int, rows: int = ROWS) -> None:
         columns = len(COLUMNS_OF_TIME) + len(QUANTITIES) * tendon_count
@@ -66,16 +55,7 @@ class TruthRingWriter:
 
 
 class TruthRingReader:
-    """The reading end: each row once.
-
-    Parameters
-    ----------
-    path : of the file
-
-    Attributes
-    ----------
-    lost : rows that were overwritten before they were read
-    """
+    """The reading end: each row once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -20,20 +20,6 @@ class Wiring:
     Motor i pulls what motor ``motor[i]`` should, one tendon or all that it moves. Where its driver sees 1 m wound, it
     has wound ``ratio[i]``, which is negative for a wrong polarity. The torque that gives a believed force of 1 N gives
     1 / ``ratio[i]``.
-
-    Parameters
-    ----------
-    robot : that is simulated
-    coupling : of its motors and tendons; None: one each
-
-    Attributes
-    ----------
-    right : whether all is as the driver believes
-    slack_m : additional length of each tendon on the straight robot
-
-    Raises
-    ------
-    ParameterError : ``displaced_tendons`` of motors that several tendons share
     """
 
     def __init__(self, robot: Robot, coupling: Coupling | None) -> None:

@@ -18,7 +18,7 @@ from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.choosing import mechanism_body
-from continuum_robot.simulation.rolling_plant import RollingPlant
+from continuum_robot.simulation.bodies.mechanisms import RollingPlant
 
 STEP_S = 1e-3
 

@@ -29,8 +29,7 @@ from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, RealtimeSettings, waiting_for_loop
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.wire.hardware import SimulatedHardware
-from continuum_robot.simulation.wire.power_on import switched_on
+from continuum_robot.simulation.wire.hardware import SimulatedHardware, switched_on
 
 STRING_CYCLES, STRING_ZERO_LOOKS, LOOK_S = 5, 10, 0.05
 

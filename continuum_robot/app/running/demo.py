@@ -35,7 +35,7 @@ from continuum_robot.nodes.supervisor import Supervisor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.runtime.cycle.forms import compiled_form
-from continuum_robot.simulation.contact_file import load_contacts
+from continuum_robot.simulation.contact import load_contacts
 
 STARTUP_TIMEOUT_S = 120.0
 STATUS_PERIOD_S = 0.5

@@ -201,7 +201,8 @@ class DrivenRod:
         return [stiffness_fraction] * (self.strain_count + 1) + [friction_fraction] * frictions
 
     def widened(self, errors: Budget, fraction: float, resistance_fraction: float) -> Budget:
-        """An error budget with a fraction of the motors' dry friction and cogging, and what their past leaves unknown.
+        """An error budget with a fraction of the motors' dry friction and cogging, and what their past
+        leaves unknown.
         """
         if self._motors is not None:
             errors = self._motors.widened(errors, fraction)

@@ -197,7 +197,8 @@ class FreeMotionLearning:
         return raw, Budget(bound, covariance, np.asarray(np.linalg.inv(covariance)))
 
     def ratio(self, residual: Vector, threshold: Vector, factor: float) -> float:
-        """How large a residual is over its threshold: of all channels together where that was learnt, else the largest.
+        """How large a residual is over its threshold: of all channels together where that was learnt, else the
+        largest.
         """
         motion = None if self.floor is None else self.floor.motion
         largest = float((np.abs(residual) / threshold).max())

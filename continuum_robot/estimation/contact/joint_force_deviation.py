@@ -60,7 +60,8 @@ class SmoothedDifference:
         self._previous: list[Vector | None] = [None, None]
 
     def update(self, value: ArrayLike, dt: float) -> tuple[Vector, Vector, Vector]:
-        """Smoothed value, rate and second derivative, each of the shape of ``value``; 0 while there is no earlier one.
+        """Smoothed value, rate and second derivative, each of the shape of ``value``; 0 while there is no
+        earlier one.
         """
         smooth = self._filters[0].update(value)
         rate = self._difference(0, smooth, dt)

@@ -85,7 +85,8 @@ class ContactStates:
         limits: ForceLimits,
         settings: MonitorSettings,
     ) -> str:
-        """State after one more cycle; "invalid" where a suspect has held a contact back for longer than ``suspect_s``.
+        """State after one more cycle; "invalid" where a suspect has held a contact back for longer than
+        ``suspect_s``.
         """
         soft, least_n, most_n = settings.hysteresis, limits.contact_force_n, limits.collision_force_n
         collision_ratio = ratio * limits.contact_factor / limits.collision_factor

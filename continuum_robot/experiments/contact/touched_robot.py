@@ -25,7 +25,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]

@@ -88,7 +88,7 @@ class RollingEquations(MechanismEquations):
 class DrivenJoints:
     """The joints of a robot under a given motion: all times at once, by Newton's method.
 
-    The joints' angles a and the difference d of the tensions solve, derived here as in simulation/rolling_plant.py,
+    The joints' angles a and the difference d of the tensions solve, derived here as in simulation/bodies/mechanisms.py,
 
         D a' + s (l + r) / 2 - d (r - l) / 2 = 0,    q(a) = q,
 

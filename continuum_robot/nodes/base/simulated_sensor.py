@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.devices.late_reports import Dated
+from continuum_robot.simulation.devices.channel import Dated
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 
 Vector = NDArray[np.float64]

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
+from continuum_robot.simulation.bodies.mechanisms import ModulationPlant, RollingPlant
 from continuum_robot.simulation.devices.plant_link import TIP_VALUES
 from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
-from continuum_robot.simulation.modulation_plant import ModulationPlant
-from continuum_robot.simulation.rolling_plant import RollingPlant
 
 Vector = NDArray[np.float64]
 
@@ -25,12 +24,7 @@ _MECHANISMS: dict[str, type[RollingPlant | ModulationPlant]] = {
 
 
 class SimulatedBody(Protocol):
-    """What moves behind simulated actuators.
-
-    Attributes
-    ----------
-    current_limit_a : (N,) of the motors, A
-    """
+    """What moves behind simulated actuators."""
 
     current_limit_a: Vector
 

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.simulation import faults
 
 Array = NDArray[np.float64]
 Corruption = Callable[[Array], Array]
@@ -28,17 +30,6 @@ class Channel:
     """What a sensor makes of a simulated quantity: samples of a period, corrupted once, visible after a delay.
 
     Deterministic: randomness is in ``corrupt`` alone, which holds its generator.
-
-    Parameters
-    ----------
-    period_s : least time between two samples, s; 0: each :meth:`push` is a sample
-    delay_s : time from a sample's acquisition until it can be read, s
-    corrupt : noise and quantisation of a sample; None: none
-    memory_s : how far back samples are kept beyond the delay, for readings with an additional delay, s
-
-    Raises
-    ------
-    ParameterError : a negative time
     """
 
     def __init__(
@@ -102,3 +93,81 @@ def in_sequence(*steps: Corruption) -> Corruption:
         return value
 
     return corrupt
+
+
+class FaultyReadings:
+    """Samples as they are served: late, frozen, lost or wrong where a fault of that kind is active."""
+
+    def __init__(self, board: faults.FaultBoard, channel: Channel, rng: np.random.Generator) -> None:
+        self._board, self._channel, self._rng = board, channel, rng
+        self._last: tuple[float, Array, Array] | None = None
+
+    def forget(self) -> None:
+        """Forget all samples."""
+        self._channel.clear()
+        self._last = None
+
+    def unknown(self, now_s: float, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """What is served at a time (s) before the first sample: NaN of a shape (..., channels), infinite ages, s."""
+        self._last = now_s, np.full(shape, np.nan), np.full(shape[-1], np.inf)
+        return self._last[1].copy(), self._last[2].copy()
+
+    def served(self, sample: Stamped, now_s: float) -> tuple[Array, Array]:
+        """What is served of a sample."""
+        values, age = sample.value, np.zeros(sample.value.shape[-1])
+        if not self._board.empty:
+            values, age = self._corrupted(sample, now_s)
+            self._board.forget_ended(now_s)
+        self._last = sample.stamp_s, values, age
+        return values.copy(), age.copy()
+
+    def _corrupted(self, sample: Stamped, now_s: float) -> tuple[Array, Array]:
+        board = self._board
+        values = np.atleast_2d(sample.value).copy()
+        age = np.zeros(values.shape[1])
+        delay_s = board.magnitude(faults.DELAY_READINGS, now_s)
+        for index in np.flatnonzero(~np.isnan(delay_s)):
+            late = self._channel.read(sample.stamp_s, float(delay_s[index]))
+            values[:, index] = np.nan if late is None else np.atleast_2d(late.value)[:, index]
+            age[index] = np.inf if late is None else sample.stamp_s - late.stamp_s
+        jump = board.magnitude(faults.ENCODER_JUMP, now_s)
+        values[0] += np.where(np.isnan(jump), 0.0, jump)
+        if self._last is not None:
+            last_s, before, before_age = self._last[0], np.atleast_2d(self._last[1]), self._last[2]
+            frozen = board.mask(faults.FREEZE_SENSOR, now_s)
+            values[:2, frozen] = before[:2, frozen]
+            fraction = board.magnitude(faults.DROP_READINGS, now_s)
+            dropped = self._rng.random(age.size) < np.where(fraction == 0, 1.0, fraction)
+            values[:, dropped] = before[:, dropped]
+            age[dropped] = before_age[dropped] + (sample.stamp_s - last_s)
+        values[:, board.mask(faults.NAN_READING, now_s)] = np.nan
+        return values.reshape(sample.value.shape), age
+
+
+class Dated(Protocol):
+    """Something seen at a time."""
+
+    @property
+    def time_s(self) -> float:
+        """When it was seen, s."""
+
+
+Report = TypeVar("Report", bound=Dated)
+
+
+class LateReports(Generic[Report]):
+    """Reports that are under way, in the order in which they were seen."""
+
+    def __init__(self) -> None:
+        self._under_way: deque[Report] = deque()
+
+    def add(self, report: Report) -> None:
+        """Take one that was seen now."""
+        self._under_way.append(report)
+
+    def until(self, now_s: float, delay_s: float) -> list[Report]:
+        """What comes until now and has not come before."""
+        come = []
+        while self._under_way and self._under_way[0].time_s + delay_s <= now_s + 1e-9:
+            come.append(self._under_way.popleft())
+        return come

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.devices.late_reports import LateReports
+from continuum_robot.simulation.devices.channel import LateReports
 
 Vector = NDArray[np.float64]
 
@@ -34,26 +34,14 @@ class FiberErrors:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCurvature:
-    """Curvatures about x and y at every grating.
-
-    Attributes
-    ----------
-    time_s : when they were read, s
-    curvature : (2 g,), 1/m
-    """
+    """Curvatures about x and y at every grating."""
 
     time_s: float
     curvature: Vector
 
 
 class SimulatedFiber:
-    """Reads curvatures, and reports them later.
-
-    Parameters
-    ----------
-    errors : may be exchanged between two readings
-    rng : of noise, offsets and losses
-    """
+    """Reads curvatures, and reports them later."""
 
     def __init__(self, errors: FiberErrors, rng: np.random.Generator) -> None:
         self.errors, self._rng = errors, rng

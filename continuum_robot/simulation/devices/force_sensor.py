@@ -19,25 +19,7 @@ ROOM_TEMPERATURE_C = 25.0
 
 
 class SimulatedForceSensor:
-    """A sensor that measures a given wrench, a new sample a period.
-
-    Parameters
-    ----------
-    wrench : true force (N) and moment (N.m) on the sensor now, in its frame, shape (6,)
-    frame_id : name of its frame
-    rate_hz : of its samples
-    force_noise_n, moment_noise_nm : standard deviations of the white noise of a sample
-    offset : what it measures unloaded, shape (6,), N and N.m: what a tare takes off
-    rng : draws the noise
-
-    Attributes
-    ----------
-    simulated : True
-
-    Raises
-    ------
-    ParameterError : a rate or noise out of range
-    """
+    """A sensor that measures a given wrench, a new sample a period."""
 
     simulated = True
 

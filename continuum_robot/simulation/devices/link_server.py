@@ -17,23 +17,7 @@ from continuum_robot.simulation.wire.listening import Listener
 
 
 class LinkServer:
-    """Serves one driver at a time, the newest.
-
-    Parameters
-    ----------
-    actuators : open
-    folder : of the socket
-
-    Attributes
-    ----------
-    listener : what drivers connect to
-    bad_datagrams : commands that could not be read
-    unsent : readings that the driver left no room for
-
-    Raises
-    ------
-    DeviceError : the socket cannot be made
-    """
+    """Serves one driver at a time, the newest."""
 
     def __init__(self, actuators: SimulatedTendonActuators, folder: Path) -> None:
         self._actuators = actuators

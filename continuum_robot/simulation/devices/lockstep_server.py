@@ -15,18 +15,7 @@ from continuum_robot.simulation.wire.listening import Listener
 
 
 class LockstepServer:
-    """A thread that answers ``SimulatorControl``, of which the newest counts.
-
-    Parameters
-    ----------
-    simulator : open
-    moved : called in the thread after each request, before its answer, with the time, ns
-    on_failure : called in the thread with an exception that ended it
-
-    Raises
-    ------
-    DeviceError : the control socket cannot be made
-    """
+    """A thread that answers ``SimulatorControl``, of which the newest counts."""
 
     def __init__(
         self,

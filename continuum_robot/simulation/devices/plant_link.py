@@ -42,14 +42,7 @@ TIP_VALUES = 12
 
 @dataclass(frozen=True, slots=True)
 class StringSample:
-    """True extensions of all strings, and when they were valid.
-
-    Attributes
-    ----------
-    time_s : when they were valid, s
-    extension_m : of every string, shape (strings,), m; from another process followed by the tip, see
-        :func:`~continuum_robot.simulation.bodies.choosing.linked_count`
-    """
+    """True extensions of all strings, and when they were valid."""
 
     time_s: float
     extension_m: Vector
@@ -74,17 +67,7 @@ def link_path(namespace: str, robot: str = "", domain_id: str | None = None) -> 
 
 
 class PlantLinkWriter:
-    """The writing end. A file lock keeps a second writer out; a dead writer's lock is void.
-
-    Parameters
-    ----------
-    path : of the file, :func:`link_path`
-    string_count : number of strings
-
-    Raises
-    ------
-    ParameterError : too many strings
-    """
+    """The writing end. A file lock keeps a second writer out; a dead writer's lock is void."""
 
     def __init__(self, path: Path, string_count: int) -> None:
         if not 0 <= string_count <= _MAXIMUM_STRINGS:
@@ -169,12 +152,7 @@ class PlantLinkWriter:
 
 
 class PlantLinkReader:
-    """The reading end; waits for the writer to appear and follows a new one.
-
-    Parameters
-    ----------
-    path : of the file
-    """
+    """The reading end; waits for the writer to appear and follows a new one."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)

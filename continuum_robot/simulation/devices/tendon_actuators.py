@@ -20,8 +20,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.choosing import SimulatedBody, mechanism_body
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.channel import Channel, gaussian, quantised
-from continuum_robot.simulation.devices.faulty_readings import FaultyReadings
+from continuum_robot.simulation.devices.channel import Channel, FaultyReadings, gaussian, quantised
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, StringSample, StringSource
 from continuum_robot.simulation.plant import Plant
 
@@ -44,31 +43,6 @@ class SimulatedTendonActuators:
     current times the motor's constant, which friction and cogging make differ from the true one. The temperature is not
     simulated and therefore NaN, except where a fault gives one. Where ``actuators.brake_holds_n`` states brakes, they
     close at once with the torque, and hold any load.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    plant : the robot that moves; None: made when the device is opened. Not for a mechanism, which has a body of its own
-    rng : draws noise and the rotors' angles; None: from the robot's seed
-    link : where the strings, or what :func:`linked_count` counts, are published for another process; opened and closed
-        with the device
-    receive_timeout_s : of the motor board, s
-    contacts : what touches the robot, by the time since the device was opened; not with a given plant, nor of a
-        mechanism
-    progress : receives a line when something takes long
-
-    Attributes
-    ----------
-    simulated : True
-    takes_displacements : whether :meth:`write` takes them instead of tensions, by the robot file
-    tendon_count : N
-    skipped_s : time that was skipped after stalls, s
-    stalls : how many there were
-    timeouts : how often the board's receive timeout struck
-
-    Raises
-    ------
-    ParameterError : a robot without actuators, or a plant with ideal actuation
     """
 
     simulated = True

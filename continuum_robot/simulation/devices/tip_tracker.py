@@ -21,7 +21,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.bodies.choosing import linked_tip
-from continuum_robot.simulation.devices.late_reports import LateReports
+from continuum_robot.simulation.devices.channel import LateReports
 
 Vector = NDArray[np.float64]
 
@@ -37,13 +37,7 @@ class TrackerErrors:
 
 
 class SimulatedTracker:
-    """Sees poses, and reports them later.
-
-    Parameters
-    ----------
-    errors : of the tracker, may be exchanged between two looks
-    rng : of the noise and the losses
-    """
+    """Sees poses, and reports them later."""
 
     def __init__(self, errors: TrackerErrors, rng: np.random.Generator) -> None:
         self.errors, self._rng = errors, rng
@@ -64,20 +58,7 @@ class SimulatedTracker:
 
 
 class PlantTracker:
-    """A tracker without a clock that sees a plant's tip: it stamps a pose when it comes.
-
-    Parameters
-    ----------
-    plant : gives the true tip in the base frame, shape (4, 4)
-    place : where marker and base are in what it sees; None: at the tip and in its own frame
-    errors : of the tracker
-    rng : of the noise and the losses
-    rate_hz : poses a second
-
-    Attributes
-    ----------
-    simulated : True
-    """
+    """A tracker without a clock that sees a plant's tip: it stamps a pose when it comes."""
 
     simulated = True
 

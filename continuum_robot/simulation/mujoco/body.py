@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of rigid links that MuJoCo moves, with tendons and motors: a body of simulation/bodies/plant_body.py.
+"""The chain of rigid links that MuJoCo moves, with tendons and motors: a body of simulation/bodies/rod_body.py.
 
 In each step MuJoCo gives inertia, gravity, springs and dampers of the hinges, lengths of the tendons and, in a world,
 contacts. Tendons, spools and the contacts of a contact file are solved together at the end of the step
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
@@ -21,21 +21,18 @@ from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.simulation.bodies.plant_body import Drive, diverged
+from continuum_robot.rod.loads import PointWrench
+from continuum_robot.simulation.bodies.rod_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.mujoco.chain import Chain
-from continuum_robot.simulation.mujoco.compliant_rows import Rows, joined, solve_rows
 from continuum_robot.simulation.mujoco.equilibrium import at_rest
-from continuum_robot.simulation.mujoco.kinematics import ChainKinematics
 from continuum_robot.simulation.mujoco.library import mujoco_library
-from continuum_robot.simulation.mujoco.mjcf import compile_chain
-from continuum_robot.simulation.mujoco.rubbing import ChainRubbing
-from continuum_robot.simulation.mujoco.spools import spool_step
-from continuum_robot.simulation.mujoco.triangles import geometry_triangles
+from continuum_robot.simulation.mujoco.mjcf import ChainKinematics, compile_chain
+from continuum_robot.simulation.mujoco.rows import ChainRubbing, Rows, joined, solve_rows, spool_step
 from continuum_robot.simulation.mujoco.world import PlacedWorld
-from continuum_robot.simulation.mujoco.world_contacts import refuse_overlap, world_loads
+from continuum_robot.simulation.mujoco.world_contacts import geometry_triangles, refuse_overlap, world_loads
 
 Vector = NDArray[np.float64]
 
@@ -44,12 +41,7 @@ SUBSTEP_S = 5e-4
 
 @dataclass(frozen=True)
 class Energy:
-    """Energy of the chain: of the links alone, without the motors and without the inertia that the hinges are given.
-
-    Attributes
-    ----------
-    kinetic_j, elastic_j, gravity_j : J; gravity's is 0 at the base
-    """
+    """Energy of the chain: of the links alone, without the motors and without the inertia that the hinges are given."""
 
     kinetic_j: float
     elastic_j: float
@@ -62,32 +54,7 @@ class Energy:
 
 
 class ChainBody:
-    """The chain, its tendons and its motors.
-
-    Parameters
-    ----------
-    robot : a rod
-    motor : of the tendons; None: the tensions are given
-    contacts : of a contact file
-    links : of each segment, see :class:`Chain`
-    world : what stands around it
-    progress : receives a line about what is simulated
-
-    Attributes
-    ----------
-    substep_s : longest step of the integrator, s: the robot file's, or ``SUBSTEP_S`` where that is shorter
-    robot : as given
-    chain, mujoco_model, data : the chain, mujoco.MjModel and mujoco.MjData
-    xml : the MJCF
-    rubbing : friction of the tendons along it; None: they slide freely
-    push : arc length (m) and force in the base frame (3,), N, of a hand; None: no hand
-    world_loads : of the contacts with the world at the end of the latest step
-
-    Raises
-    ------
-    ContinuumRobotError : no package mujoco, or an obstacle that overlaps the straight robot
-    ParameterError : no rod, or motors behind a transmission
-    """
+    """The chain, its tendons and its motors."""
 
     def __init__(
         self,
@@ -370,3 +337,21 @@ class ChainBody:
         """The truth about the contacts of the contact file at their own time (s), then about those with the world."""
         of_file = self.contacts.loads(self.kinematics, self.data.qpos, self.data.qvel, time_s)
         return (*of_file, *self.world_loads)
+
+
+def chain_equilibrium(body: ChainBody, tension_n: ArrayLike = (), wrenches: Sequence[PointWrench] = ()) -> Vector:
+    """Hinge angles at rest, (dof,), rad; the chain is left there, so that ``body.kinematics`` gives its poses."""
+    tension = np.zeros(body.tendon_count) if np.size(tension_n) == 0 else np.asarray(tension_n, dtype=float)
+
+    def force(fraction: float) -> Vector:
+        total = tension @ body.pull_directions()
+        for wrench in wrenches:
+            to_body = np.eye(3)
+            if wrench.frame == "base":
+                to_body = body.kinematics.poses((), [wrench.s_m])[0, :3, :3].T
+            force_n, moment_nm = to_body @ wrench.force_n, to_body @ wrench.moment_nm
+            jacobian = body.kinematics.body_jacobian((), wrench.s_m)
+            total += jacobian[:3].T @ force_n + jacobian[3:].T @ (moment_nm + np.cross(wrench.offset_m, force_n))
+        return np.asarray(fraction * total)
+
+    return at_rest(body.mujoco_model, body.data, body.robot, force)

@@ -39,16 +39,7 @@ _SAME_PLACE_M = 1e-9
 
 @dataclass(frozen=True)
 class Joint:
-    """One joint of the chain.
-
-    Attributes
-    ----------
-    segment : index of its segment
-    arc_length_m : from the base, m
-    piece_m : length of the piece of rod that it stands for, m
-    stiffness_nm, damping_nms : about x, y and z, (3,), N.m and N.m.s (a radian)
-    order : axes of its hinges, from the base on: 0, 1 and, where the chain twists, 2; see :meth:`Chain._joints`
-    """
+    """One joint of the chain."""
 
     segment: int
     arc_length_m: float
@@ -60,15 +51,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Link:
-    """A rigid link, from a joint to the next one or to the tip.
-
-    Attributes
-    ----------
-    start_m, end_m : arc lengths from the base, m; its frame is that of the backbone at the start
-    mass_kg : of everything on it
-    center_of_mass_m : in its frame, (3,), m
-    inertia_kg_m2 : about the centre of mass, (3, 3)
-    """
+    """A rigid link, from a joint to the next one or to the tip."""
 
     start_m: float
     end_m: float
@@ -86,24 +69,7 @@ def default_links(robot: Robot) -> tuple[int, ...]:
 
 
 class Chain:
-    """The chain of a robot.
-
-    Parameters
-    ----------
-    robot : a rod
-    links : of each segment, or one number for all; None: :func:`default_links`
-
-    Attributes
-    ----------
-    robot : as given
-    links_per_segment : (segments,)
-    joints : from the base to the tip
-    torsion : whether the joints twist: a basis of the robot does
-
-    Raises
-    ------
-    ParameterError : no rod, or a number of links that is not allowed
-    """
+    """The chain of a robot."""
 
     def __init__(self, robot: Robot, links: int | Sequence[int] | None = None) -> None:
         if robot.traits.without_statics:

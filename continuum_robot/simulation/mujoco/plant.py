@@ -23,18 +23,6 @@ class MujocoPlant(Plant):
 
     Its strain coefficients are those that fit the hinge angles best; pushes and contacts act where they are on the
     chain, and ``contact_loads`` holds those with the world too.
-
-    Parameters
-    ----------
-    robot : a rod; with ``actuators`` for ``actuation="motors"``
-    actuation, rng, progress, contacts : as of :class:`Plant`
-    links : of each segment; None: :func:`~continuum_robot.simulation.mujoco.chain.default_links`
-    world : what stands around the robot
-
-    Raises
-    ------
-    ContinuumRobotError : the package mujoco is not installed
-    ParameterError : no rod, no actuators, a contact or obstacle where it cannot be
     """
 
     LEVEL = MUJOCO

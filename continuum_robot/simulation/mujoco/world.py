@@ -25,17 +25,7 @@ MESH_FORMATS = (".stl", ".obj")
 
 @dataclass(frozen=True)
 class Part:
-    """A convex piece of an obstacle, as MuJoCo takes it.
-
-    Attributes
-    ----------
-    shape : MuJoCo's name of the geometry
-    sizes_m : half sizes of a box; radius and half length of a cylinder or capsule; radius of a sphere; none of a mesh
-    position_m : of its centre in the base frame, (3,), m
-    rotation : its axes in the base frame, (3, 3)
-    file : of a mesh
-    scale : of a mesh, m per unit of the file
-    """
+    """A convex piece of an obstacle, as MuJoCo takes it."""
 
     shape: str
     sizes_m: tuple[float, ...]
@@ -211,13 +201,7 @@ class World:
 
 @dataclass(frozen=True)
 class PlacedWorld:
-    """A world and where its meshes are looked for.
-
-    Attributes
-    ----------
-    obstacles : in the order of the file
-    folder : of the world file
-    """
+    """A world and where its meshes are looked for."""
 
     obstacles: tuple[Obstacle, ...]
     folder: Path

@@ -37,16 +37,7 @@ def disturbance(rng: np.random.Generator) -> tuple[int, int, bytes]:
 
 
 class FrameSocketWire:
-    """A wire on a datagram socket that carries ``struct can_frame``, which it owns.
-
-    Parameters
-    ----------
-    end : non-blocking; None: nobody is at the other end
-
-    Attributes
-    ----------
-    lost_frames : frames to a host that did not take them: its queue was full, or it is gone
-    """
+    """A wire on a datagram socket that carries ``struct can_frame``, which it owns."""
 
     def __init__(self, end: socket.socket | None = None) -> None:
         self._socket = end
@@ -96,17 +87,7 @@ class FrameSocketWire:
 
 
 class SlcanAdapter:
-    """A CAN adapter with the slcan protocol on a pseudo-terminal: the host opens :attr:`port` as interface slcan.
-
-    Parameters
-    ----------
-    link : a symbolic link that names the port; None: one of its own
-
-    Attributes
-    ----------
-    pty : the line, which can hang up and be plugged in
-    is_open : the host opened the channel
-    """
+    """A CAN adapter with the slcan protocol on a pseudo-terminal: the host opens :attr:`port` as interface slcan."""
 
     def __init__(self, link: Path | None = None) -> None:
         self.pty = Pty(link)

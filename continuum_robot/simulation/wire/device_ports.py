@@ -63,19 +63,7 @@ def _put_on_ports(boards: dict[str, Any], adapters: dict[str, Path]) -> None:
 
 
 class DevicePorts:
-    """Motor boards, string-encoder board and force sensor on ports in a folder. Use as a context manager.
-
-    Parameters
-    ----------
-    hardware : its serial ports in the same folder; opened where it is not yet
-    folder : of the ports
-    period_s : at which the devices are stepped, s; None: as these devices need
-
-    Attributes
-    ----------
-    hardware : as given
-    adapters : of the motor boards, in the order of the boards
-    """
+    """Motor boards, string-encoder board and force sensor on ports in a folder. Use as a context manager."""
 
     def __init__(self, hardware: SimulatedHardware, folder: Path, period_s: float | None = None) -> None:
         self.hardware = hardware

@@ -21,7 +21,7 @@ from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
-from continuum_robot.drivers.simulated_wires import servos_name
+from continuum_robot.drivers.simulated_wires import channel_name, servos_name, socket_path
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
@@ -30,9 +30,10 @@ from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.channel import gaussian
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
-from continuum_robot.simulation.devices.string_encoder_device import string_error
+from continuum_robot.simulation.devices.string_encoders import string_error
 from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
+from continuum_robot.simulation.wire.listening import Listener
 from continuum_robot.simulation.wire.plant_motors import PlantMotor, PlantMotors
 from continuum_robot.simulation.wire.servo_line import LINE_FAULTS, ServoLine
 
@@ -67,34 +68,6 @@ class SimulatedHardware:
 
     Time passes by :meth:`step`, which the drivers of :meth:`tendon_actuators` call themselves. The drivers are those of
     the real devices.
-
-    Parameters
-    ----------
-    robot : with ``actuators``; :func:`wired` completes its hardware section
-    plant : the robot that moves; None: made when opened
-    rng : draws noise, faults and the rotors' angles; None: from the robot's seed
-    contacts : what touches the robot
-    plant_maker : makes the plant where none is given, as :class:`Plant` is made
-    aligned : the boards were enabled before; otherwise their first enable aligns the rotors
-    alignment_s : how long that takes, s
-    zeroed : the string-encoder board's zero was set at the straight pose already
-    start_rev : what the motor boards count at the start, to begin near their rollover at 100, revolutions
-    link : where strings and tip are published for another process; opened and closed with the devices
-    strings, force : simulate the string-encoder board, the force sensor
-    folder : where the serial ports get their names; None: each in a temporary folder
-    wrench : on the force sensor, shape (6,); None: none
-    progress : receives a line when something takes long
-    clock : time of the steps where it is real, s: servos that are asked while the steps are late then go on by
-        themselves. None: time passes by the steps alone
-
-    Attributes
-    ----------
-    robot : with its hardware section
-    motors : the plant's motors as the boards see them; None while closed
-    boards : by channel
-    lines : buses of servos, by their names
-    string_board, rokubi : None where not simulated
-    skipped_s : time that was skipped after pauses of more than a second, s
     """
 
     def __init__(
@@ -420,3 +393,47 @@ class SimulatedHardware:
         if device is None:
             raise DeviceError(f"simulated {name}", "is not there", "Open the hardware with it.")
         return device
+
+
+class BoardSockets:
+    """One listening socket for each motor board; a new connection takes the place of the old one."""
+
+    def __init__(self, hardware: SimulatedHardware, folder: Path) -> None:
+        self._hardware = hardware
+        self.listeners: dict[str, Listener] = {}
+        try:
+            for channel, board in hardware.boards.items():
+                self.listeners[channel] = Listener(socket_path(folder, channel_name(channel)))
+                board.wire.close()
+                board.wire = FrameSocketWire()
+        except BaseException:
+            self.close()
+            raise
+
+    def accept(self) -> None:
+        """Put new connections on their boards; what was under way to and from the old ones is gone."""
+        for channel, listener in self.listeners.items():
+            wire = listener.accept()
+            if wire is not None:
+                board = self._hardware.boards[channel]
+                board.wire.close()
+                board.wire = FrameSocketWire(wire)
+
+    def close(self) -> None:
+        """End; the boards' own wires are closed with the hardware. Safe to call at any time."""
+        for listener in self.listeners.values():
+            listener.close()
+        self.listeners.clear()
+
+
+SLACK_M = (0.002, 0.01)
+
+
+def switched_on(robot: Robot, *, force: bool = False, folder: Path | None = None) -> SimulatedHardware:
+    """Open hardware whose rotors are not aligned, whose tendons are slack, and whose strings have no zero."""
+    hardware = SimulatedHardware(robot, aligned=False, zeroed=False, strings=True, force=force, folder=folder)
+    hardware.open()
+    rng = np.random.default_rng([robot.simulation.seed, 2])
+    for tendon, slack_m in enumerate(rng.uniform(*SLACK_M, robot.tendon_count)):
+        hardware.inject("slack_tendon", tendon, float(slack_m))
+    return hardware

@@ -14,7 +14,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
-from continuum_robot.simulation.devices.string_encoder_device import string_error
+from continuum_robot.simulation.devices.string_encoders import string_error
 from continuum_robot.simulation.wire.pacing import Pacer
 
 Vector = NDArray[np.float64]
@@ -25,17 +25,6 @@ PERIOD_S = 0.002
 class LinkedStringBoard:
     """The board on a pseudo-terminal, and the driver for it. In real time a thread steps it; in simulated time
     :meth:`step` does, before each reading.
-
-    Parameters
-    ----------
-    robot : with strings, as its driver believes it
-    truth : as it is simulated
-    source : of the true extensions
-    clock : of the driver
-
-    Raises
-    ------
-    ParameterError : more strings than a board reads, or none
     """
 
     def __init__(self, robot: Robot, truth: Robot, source: StringSource, clock: Clock) -> None:

@@ -39,16 +39,7 @@ def remove_folder(folder: Path) -> None:
 
 
 class Listener:
-    """A socket that a driver connects to; of several connections the newest is the one that counts.
-
-    Parameters
-    ----------
-    path : of the socket, in a folder of :func:`make_folder`
-
-    Raises
-    ------
-    DeviceError : it cannot be made
-    """
+    """A socket that a driver connects to; of several connections the newest is the one that counts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -15,15 +15,6 @@ class Pacer:
     """Calls a simulated device's ``step(now_s)`` on the monotonic clock, from a thread of its own.
 
     A step that comes late is given the time that it is; none is caught up.
-
-    Parameters
-    ----------
-    step : of the device; what it raises ends the thread and is raised again by :meth:`stop`
-    period_s : s
-
-    Raises
-    ------
-    ParameterError : a period that is not positive
     """
 
     def __init__(self, step: Callable[[float], None], period_s: float = 0.001) -> None:

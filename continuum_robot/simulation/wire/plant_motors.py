@@ -22,16 +22,7 @@ LONGEST_CATCH_UP_S = 0.05
 
 
 class PlantMotor:
-    """A motor of :class:`PlantMotors`: a ``MotorPort`` of boards and of servos.
-
-    Attributes
-    ----------
-    position_rev, velocity_rev_per_s, current_a : in the motor's own direction, after the latest advance
-    desired_a : newest current
-    goal_rev : place that its loop holds, rev; NaN: none, its torque is off or it takes currents
-    torque_fraction : largest current of that loop, as a fraction of the motor's
-    held : its rotor is kept where it is
-    """
+    """A motor of :class:`PlantMotors`: a ``MotorPort`` of boards and of servos."""
 
     def __init__(self, largest_a: float) -> None:
         self.position_rev = self.velocity_rev_per_s = self.current_a = self.desired_a = 0.0
@@ -56,24 +47,6 @@ class PlantMotors:
     """All motors of a robot, moved by its plant.
 
     The wiring gives polarity, gear ratio, spool radius and torque constant of each, as the driver believes them too.
-
-    Parameters
-    ----------
-    robot : with ``actuators``
-    settings : the wiring of all motors, which have a ``place``
-    plant : with motors
-    measured : what they measure of their currents, (M,), A
-
-    Attributes
-    ----------
-    motor_of : the motor of each tendon, shape (N,)
-    stuck : tendons whose motor is blocked whatever the boards do, shape (N,), bool; may be written
-    current_limit_a : of servos, beside what they limit themselves, shape (N,), A; may be written
-    skipped_s : time that was skipped after stalls of the caller, s
-
-    Raises
-    ------
-    ParameterError : a plant with ideal actuation, or a robot without actuators
     """
 
     def __init__(

@@ -25,19 +25,6 @@ class ServoLine:
     """The serial bus of emulated servos.
 
     Neither a pseudo-terminal nor a socket has a baud rate: the servos are given the host's. A named port is a socket.
-
-    Parameters
-    ----------
-    servos : emulated
-    link : file that names the port, for hosts in other processes; None: a pseudo-terminal
-    catch_up : called before packets are answered between two steps, which may have come late
-
-    Attributes
-    ----------
-    servos : as given; to be used with ``lock`` held while :meth:`serve` is on
-    pty : the line, which can hang up and be plugged in
-    unplugged : the adapter is out
-    wrong_speed : reads that came at another baud rate than the servos'
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from continuum_robot.app.report.contact import contact_lines, contact_numbers, d
 from continuum_robot.app.running.demo import contact_file
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.contact_file import load_contacts
+from continuum_robot.simulation.contact import load_contacts
 
 ROBOT = load_robot("vanderbilt_segment")
 PERIOD_S = 0.005

@@ -11,7 +11,7 @@ from continuum_robot.identification.motion.mechanism_equations import DrivenJoin
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.rolling_plant import RollingPlant
+from continuum_robot.simulation.bodies.mechanisms import RollingPlant
 
 ROBOT = load_robot("rolling_five_link")
 STEP_S = 1e-3

@@ -13,8 +13,7 @@ from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium
-from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force
-from continuum_robot.simulation.contact_file import load_contacts, parse_contacts
+from continuum_robot.simulation.contact import Contact, PlantContacts, contact_force, load_contacts, parse_contacts
 from continuum_robot.simulation.moving_rod import MovingRod
 from continuum_robot.simulation.plant import Plant
 

@@ -13,7 +13,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
-from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
+from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.rolling_plant import RollingPlant
+from continuum_robot.simulation.bodies.mechanisms import RollingPlant
 
 ROBOT = load_robot("rolling_five_link")
 STEP_S = 1e-3

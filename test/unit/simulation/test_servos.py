@@ -10,9 +10,9 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import tendon_matrix
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
+from continuum_robot.simulation.motors import PositionLoop
 from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
-from continuum_robot.simulation.servos import PositionLoop
 
 ROBOT = load_robot("three_segment_servo")
 N = ROBOT.tendon_count

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.devices.plant_link import StringSample
-from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
-from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.string_encoders import (
+    SimulatedStringEncoders,
+    StringEncoderModel,
+    StringEncoderSettings,
+)
 
 SETTINGS = StringEncoderSettings()
 
