@@ -14,17 +14,7 @@ Vector = NDArray[np.float64]
 
 
 class Around:
-    """Actuators that pass everything on.
-
-    Parameters
-    ----------
-    actuators : inside, not open yet
-
-    Attributes
-    ----------
-    actuators : as given
-    simulated, tendon_count, takes_displacements : as these have them
-    """
+    """Actuators that pass everything on."""
 
     def __init__(self, actuators: TendonActuators) -> None:
         self.actuators: Any = actuators

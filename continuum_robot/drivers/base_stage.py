@@ -67,13 +67,7 @@ def stage_motors(robot: Robot) -> tuple[Robot, Any]:
 
 
 class StageAxes:
-    """Both axes of a stage, of which one may have no motor: it stays at 0.
-
-    Parameters
-    ----------
-    motors : of the axes that it has
-    stage : of the robot file
-    """
+    """Both axes of a stage, of which one may have no motor: it stays at 0."""
 
     def __init__(self, motors: DisplacementActuators, stage: BaseStage) -> None:
         self.motors, self._has = motors, stage.has
@@ -104,17 +98,7 @@ class StageAxes:
 
 
 class SimulatedStage:
-    """Motors of a simulated stage: they are where they were told to be, unless they are blocked.
-
-    Parameters
-    ----------
-    count : of motors
-
-    Attributes
-    ----------
-    blocked : nothing moves
-    device_faults : that it reports
-    """
+    """Motors of a simulated stage: they are where they were told to be, unless they are blocked."""
 
     simulated = True
     takes_displacements = True

@@ -19,20 +19,7 @@ HARDWARE_ERROR = "hardware_error"
 
 
 class BusServos(BusActuators):
-    """Tendon actuators that are servos on one serial bus.
-
-    Parameters
-    ----------
-    robot, settings, options : as of :class:`BusActuators`; the settings have ``baud_bps``, and the ``id`` of each motor
-    framing : of the protocol
-    device : what is there, for messages
-
-    Attributes
-    ----------
-    bus : with its counters
-    servos : numbers on the bus, in tendon order
-    written : what was changed in the servos' lasting memory, for the diagnostics
-    """
+    """Tendon actuators that are servos on one serial bus."""
 
     silent = SILENT_SERVO
     usual_margin_s = ANSWER_MARGIN_S

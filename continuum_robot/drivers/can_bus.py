@@ -99,13 +99,7 @@ def bus_of(interface: str, name: str, bitrate_bps: int, *, fd: bool = False) -> 
 
 
 class Frame(NamedTuple):
-    """A CAN frame.
-
-    Attributes
-    ----------
-    identifier : 11 bits; of CAN-FD perhaps 29
-    data : its bytes
-    """
+    """A CAN frame."""
 
     identifier: int
     data: bytes
@@ -135,23 +129,7 @@ def frame_of_slcan(line: bytes) -> Frame | None:
 
 
 class CanLine:
-    """A CAN channel that this program holds alone.
-
-    Parameters
-    ----------
-    interface : of python-can
-    name : of the channel
-    bitrate_bps : bit/s
-    setting : dotted key of the robot file that names the channel, for messages
-    fd : whether it carries CAN-FD
-    make : opens another end in the interface's place, with ``close`` or ``shutdown``
-    shared : several programs may open it
-
-    Attributes
-    ----------
-    name : as given
-    end : the open bus, or what ``make`` gave; None while it is closed
-    """
+    """A CAN channel that this program holds alone."""
 
     def __init__(
         self,

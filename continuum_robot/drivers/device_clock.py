@@ -27,21 +27,6 @@ class DeviceClock:
     A frame never arrives before it was sampled, so the least of (arrival - device time) is nearest to the offset of
     the clocks: a minimum over the last 16 s. Their drift is the slope of a straight line through the minima of each
     second. What remains is the least delay of the line, which no one-way traffic shows.
-
-    Parameters
-    ----------
-    largest_drift : by which the clocks may run apart, s/s. Ceramic resonators are 5e-3 off: a drift above ``QUARTZ`` is
-        followed once the minima lie on a line, which no stalls do
-
-    Attributes
-    ----------
-    drift : of the offset, s/s; 0 until three seconds were seen
-    problem : what is odd about the device's clock; "" where nothing is
-    followed : the drift is within the largest one, so that ages are known
-
-    Raises
-    ------
-    ParameterError : a drift that is not 0 to 0.1 s/s
     """
 
     def __init__(self, largest_drift: float = 1e-2) -> None:

@@ -25,17 +25,6 @@ class EmulatedSensor:
     """A sensor that sends by its own clock. A device's folder overrides the methods that raise.
 
     It is stepped by :meth:`step`, in virtual time or by a thread.
-
-    Parameters
-    ----------
-    line : its end of the line: a :class:`.Pty`, or another with its methods
-    rng : draws what faults need
-    targets : number of channels that a fault may concern alone
-
-    Attributes
-    ----------
-    line : as given
-    dropped : frames that nobody took
     """
 
     faults: ClassVar[Mapping[str, str]]

@@ -11,15 +11,7 @@ HOME = "End the stack, home the robot with `continuum-robot home ROBOT --hardwar
 
 
 class FaultText(NamedTuple):
-    """Of a fault that a device reports; a device's folder has its own in ``FAULTS`` of its module ``faults``.
-
-    Attributes
-    ----------
-    meaning : in a few words
-    causes : what brings it about, the likeliest first
-    noticed : how it is found, with the threshold
-    cure : steps, in order
-    """
+    """Of a fault that a device reports; a device's folder has its own in ``FAULTS`` of its module ``faults``."""
 
     meaning: str
     causes: tuple[str, ...]

@@ -35,12 +35,6 @@ class Stream(Generic[Frame]):
     """Cuts what comes over a line into frames; a damaged one costs itself and nothing else. Never raises.
 
     A device's folder gives :meth:`cut`, and perhaps more in :meth:`restart`.
-
-    Attributes
-    ----------
-    accepted : frames
-    rejected : pieces that were no frame; the first after a start may be cut and is not counted
-    received_bytes : of all
     """
 
     def __init__(self) -> None:
@@ -64,14 +58,7 @@ class Stream(Generic[Frame]):
 
 
 class SerialLine(Generic[Frame]):
-    """Frames on a serial port.
-
-    Parameters
-    ----------
-    port : not open yet
-    counters : the stream that finds the frames, and counts
-    encode : bytes of a frame for the device; None: it takes none
-    """
+    """Frames on a serial port."""
 
     def __init__(self, port: SerialPort, counters: Any, encode: Callable[[Any], bytes] | None = None) -> None:
         self.name, self.counters = port.name, counters
@@ -105,19 +92,6 @@ class FramedSensor(Generic[Reading]):
 
     A subclass gives ``device``, for messages, and :meth:`begin`, :meth:`poll` and :meth:`reading`. A sensor that was
     plugged out is looked for twice a second and taken up again without a restart.
-
-    Parameters
-    ----------
-    line : of the sensor, not open yet
-    simulated : whether a simulated sensor stands behind the line
-    clock : monotonic time, s, the one of ``now_s``. It is asked when the frames were read: a computer that stalls
-        between ``now_s`` and then would seem to have them before they were sampled, and their ages would be too large
-        for 16 s. None: no time passes while it reads, as in virtual time
-
-    Attributes
-    ----------
-    simulated : as given
-    reconnects : how often it was taken up again
     """
 
     device = "sensor"

@@ -18,10 +18,6 @@ class HeldName:
 
     An abstract socket, which lives in the network namespace, as CAN interfaces and the loopback do; Linux only,
     elsewhere everybody gets it.
-
-    Parameters
-    ----------
-    name : any text
     """
 
     def __init__(self, name: str) -> None:

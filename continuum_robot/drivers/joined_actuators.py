@@ -34,25 +34,6 @@ class JoinedActuators:
       that is on before the others stays without tension, or where it stands, and is told so: its own timeout runs.
     - A reading has the newest stamp of all, and each value its age then. A device that cannot be read is a fault with
       the reason, and its values are unknown; the others go on.
-
-    Parameters
-    ----------
-    devices : not open yet, which take the same: tensions or displacements
-    numbers : for each device the tendons of its channels, from 1, in their order
-    clock : monotonic time, s, the one of ``now_s``
-    sleep : waits for a time, s
-    stepped : time stands between the calls: devices are switched on in the thread of the caller
-
-    Attributes
-    ----------
-    devices : as given
-    simulated : whether all are
-    tendon_count : of all
-    takes_displacements : whether commands are displacements, else tensions
-
-    Raises
-    ------
-    ParameterError : a device has not as many channels as it has numbers
     """
 
     def __init__(

@@ -34,16 +34,7 @@ class _Active:
 
 
 class LineFaults:
-    """Damages frames on their way.
-
-    Parameters
-    ----------
-    rng : draws bits, bytes and places
-
-    Attributes
-    ----------
-    damaged : how many frames were touched
-    """
+    """Damages frames on their way."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng

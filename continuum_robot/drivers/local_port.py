@@ -35,12 +35,7 @@ def bytes_waiting(file: int) -> int:
 
 
 class SocketPort:
-    """The device's end; methods as of :class:`continuum_robot.drivers.pty.Pty`, in place of which it is.
-
-    Parameters
-    ----------
-    path : of the file that a host opens
-    """
+    """The device's end; methods as of :class:`continuum_robot.drivers.pty.Pty`, in place of which it is."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -127,18 +122,7 @@ class SocketPort:
 
 
 class HostEnd:
-    """The host's end, with what :class:`continuum_robot.drivers.serial_port.SerialPort` uses of a serial port.
-
-    Parameters
-    ----------
-    file : that names the socket, open; its lock is held until :meth:`close`
-    name : of the socket
-    baud_bps : bit/s
-
-    Raises
-    ------
-    OSError : nobody is there any more
-    """
+    """The host's end, with what :class:`continuum_robot.drivers.serial_port.SerialPort` uses of a serial port."""
 
     def __init__(self, file: int, name: bytes, baud_bps: int) -> None:
         self._file, self._socket = file, socket.socket(socket.AF_UNIX)

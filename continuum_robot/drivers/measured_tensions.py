@@ -24,15 +24,6 @@ class MeasuredTensions(Around):
 
     A tendon with a sensor has its value, or NaN while that is not known: never the motor's guess in its place. Only a
     tendon without a sensor keeps what the motor reports.
-
-    Parameters
-    ----------
-    actuators : not open yet
-    sensors : not open yet, of as many tendons
-
-    Attributes
-    ----------
-    sensors : as given
     """
 
     def __init__(self, actuators: TendonActuators, sensors: TensionSensors) -> None:

@@ -21,31 +21,7 @@ Kind = TypeVar("Kind", bound=Motor)
 
 
 class MotorCurrents(Generic[Kind]):
-    """Tensions as currents, which are limited, and turns as displacements.
-
-    Parameters
-    ----------
-    robot : with ``actuators``, which have what the motors' entries do not state
-    settings : of the motors' driver
-    motors : entries of its motors
-
-    Attributes
-    ----------
-    motors : the entries in tendon order: of some tendons where another device has the others
-    polarity : +1 where a positive current pulls the tendon in, else -1, shape (N,)
-    ampere_per_newton : size of the current for a tension, shape (N,), A/N
-    signed_m_per_rev : tendon that a turn of the motor in its positive direction pulls in, shape (N,), m
-    strongest_a : the motors' largest currents, shape (N,), A
-    largest_a : clamps on the currents that are sent, the section's or the same, shape (N,), A
-    nm_per_a : torque constants, shape (N,), N.m/A
-    largest_nm, torque_fraction : torque that a motor may give, shape (N,), N.m, and as a fraction of its strongest:
-        where it holds displacements, what ``limits.maximum_n`` takes
-    speed_rev_per_s, acceleration_rev_per_s2 : of ``limits``, shape (N,); NaN where they limit tensions
-
-    Raises
-    ------
-    ParameterError : a robot without actuators, no motor, or a tendon with two
-    """
+    """Tensions as currents, which are limited, and turns as displacements."""
 
     def __init__(self, robot: Robot, settings: MotorsSection, motors: Sequence[Kind]) -> None:
         actuators, most = robot.actuators, robot.motor_count

@@ -25,17 +25,7 @@ _LOOK_S = 0.05
 
 
 class Pty:
-    """A serial line to a simulated device that can be plugged out and in.
-
-    Parameters
-    ----------
-    link : a symbolic link that names the port, so that it keeps its name when plugged in again, as udev does for a
-        real one; None: one in a folder of its own under the system's folder for temporary files
-
-    Attributes
-    ----------
-    path : what a driver opens
-    """
+    """A serial line to a simulated device that can be plugged out and in."""
 
     def __init__(self, link: Path | None = None) -> None:
         self._folder = None if link is not None else tempfile.TemporaryDirectory(prefix="continuum_robot_")

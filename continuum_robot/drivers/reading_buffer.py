@@ -14,17 +14,7 @@ from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
 
 @cython.cclass
 class ReadingBuffer:
-    """A :class:`TendonReading` that each cycle overwrites: same names, units and signs, NaN where unknown.
-
-    Parameters
-    ----------
-    tendon_count : number N of tendons
-
-    Attributes
-    ----------
-    valid : the devices could be read; where not, what is in here is unknown and as old as the last good values
-    device_faults : how many faults the devices report; their names are reported by the driver
-    """
+    """A :class:`TendonReading` that each cycle overwrites: same names, units and signs, NaN where unknown."""
 
     tendon_count: cython.int
     valid: cython.bint

@@ -28,12 +28,7 @@ def open_all(devices: Sequence[Any], what: str) -> None:
 
 
 class Reconnection:
-    """Keeps why a device was lost, and tries twice a second to open it again.
-
-    Attributes
-    ----------
-    lost : why it is not there; None while it is
-    """
+    """Keeps why a device was lost, and tries twice a second to open it again."""
 
     def __init__(self) -> None:
         self.found()

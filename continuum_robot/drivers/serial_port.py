@@ -33,15 +33,7 @@ class PortInUseError(DeviceError):
 
 
 class SerialPort:
-    """A serial port for one program alone.
-
-    Parameters
-    ----------
-    name : path of the device, a symbolic link perhaps
-    baud_bps : bit/s
-    device : what is expected behind it, for messages
-    setting : dotted key of the robot file that names the port, for messages
-    """
+    """A serial port for one program alone."""
 
     def __init__(self, name: str, baud_bps: int, *, device: str, setting: str) -> None:
         self.name, self.baud_bps = name, baud_bps
@@ -218,18 +210,7 @@ def _users_of(name: str) -> list[str]:
 
 
 class DatagramSocket:
-    """Datagrams from one device on one address.
-
-    Parameters
-    ----------
-    name : ADDRESS:PORT to listen on
-    device : what is expected to send, for messages
-    setting : dotted key of the robot file that names the address, for messages
-
-    Raises
-    ------
-    ParameterError : not of the form ADDRESS:PORT
-    """
+    """Datagrams from one device on one address."""
 
     def __init__(self, name: str, *, device: str, setting: str) -> None:
         address, _, port = name.rpartition(":")

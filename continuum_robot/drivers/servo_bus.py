@@ -78,24 +78,7 @@ class ShortFraming:
 
 
 class ServoBus:
-    """A serial bus of servos.
-
-    Parameters
-    ----------
-    port : path of the adapter
-    baud_bps : bit/s
-    framing : of the protocol
-    device : what is there, for messages
-    answer_margin_s : how long an answer may take beyond its bytes, s
-    ask : servos in this process, which answer a packet's bytes at once; None: those at the port
-
-    Attributes
-    ----------
-    make_line : makes what packets go over: a :class:`SerialPort`, or another with its methods
-    in_process : as ``ask``
-    remedy : what to do about silent servos, for messages
-    packets, failures : how many exchanges there were, and how many got not all answers
-    """
+    """A serial bus of servos."""
 
     def __init__(
         self,

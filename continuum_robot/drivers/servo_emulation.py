@@ -71,15 +71,7 @@ LEFT_BEHIND = (WRONG_MODEL, DRIVE_REVERSED, NARROW_LIMITS)
 
 
 class MotorPort(Protocol):
-    """A motor inside a servo.
-
-    Attributes
-    ----------
-    position_rev : turns of its horn, rev
-    velocity_rev_per_s : its speed, rev/s
-    current_a : current that flows, A
-    load_fraction : the same as a fraction of the largest
-    """
+    """A motor inside a servo."""
 
     position_rev: float
     velocity_rev_per_s: float
@@ -98,19 +90,7 @@ class MotorPort(Protocol):
 
 @dataclass(slots=True)
 class EmulatedServo:
-    """A servo: its motor, its registers, its faults.
-
-    Attributes
-    ----------
-    motor, table : as given
-    zero_rev : position that it counts as 0
-    reference_rev : where its profile is
-    moves : what its motor gets changes though no packet comes
-    silent_until_s : while it restarts, s
-    heard_s : time of the newest packet on the bus, s
-    faults : magnitudes by name
-    replaced : what stood in lasting registers before a fault, by address
-    """
+    """A servo: its motor, its registers, its faults."""
 
     motor: MotorPort
     table: bytearray
@@ -147,19 +127,7 @@ class EmulatedServo:
 
 
 class EmulatedServos:
-    """Servos on a bus. A kind of servos overrides the methods that raise.
-
-    Parameters
-    ----------
-    servos : number of each servo and its motor
-    table_size : bytes of a servo's registers
-    baud_bps : at which the servos listen
-
-    Attributes
-    ----------
-    servos : by number
-    host_bps : at which the host talks, bit/s
-    """
+    """Servos on a bus. A kind of servos overrides the methods that raise."""
 
     title = "servos"
     own_faults: ClassVar[Mapping[str, int]] = {}

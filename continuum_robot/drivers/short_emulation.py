@@ -11,17 +11,7 @@ from continuum_robot.drivers.short_servos import CODES, Table
 
 
 class EmulatedShortServos(EmulatedServos):
-    """Servos in position mode.
-
-    Parameters
-    ----------
-    servos : number of each servo and its motor
-    table : addresses of their registers
-    table_size : bytes
-    baud_bps : bit/s
-    counts_per_turn, speed_unit_rev_per_s : of position and speed
-    full_torque : counts of the torque limit for all
-    """
+    """Servos in position mode."""
 
     def __init__(
         self,

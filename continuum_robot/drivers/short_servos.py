@@ -26,13 +26,7 @@ PING, READ, WRITE, SYNC_READ, SYNC_WRITE = CODES.values()
 
 
 class Table(NamedTuple):
-    """Addresses of the registers that both have; those of more than a byte are of two.
-
-    Attributes
-    ----------
-    model, return_delay, low, high : lasting ones; position limits
-    torque, goal, speed, torque_limit, position, load : volatile ones
-    """
+    """Addresses of the registers that both have; those of more than a byte are of two."""
 
     model: int
     return_delay: int
@@ -58,12 +52,7 @@ class Measured(NamedTuple):
 
 
 class ShortServos(BusServos):
-    """Tendon actuators on such servos; arguments as of :class:`BusServos`. A kind overrides what raises.
-
-    Raises
-    ------
-    ParameterError : a tendon without a servo or with two, or a robot whose actuators take tensions
-    """
+    """Tendon actuators on such servos; arguments as of :class:`BusServos`. A kind overrides what raises."""
 
     table: Table
     errors: Mapping[int, str]

@@ -115,11 +115,6 @@ class SimulatedWires:
     """Opens the wires of a robot that another process simulates.
 
     Only the first opening of a wire waits for the simulator: one that is opened again belongs to a running loop.
-
-    Parameters
-    ----------
-    namespace, robot, domain_id : as of :func:`robot_key`
-    wait_s : for a simulator that is not there yet, s
     """
 
     def __init__(
@@ -155,13 +150,7 @@ class SimulatedWires:
 
 
 class SimulatorControl:
-    """Moves the time of a simulator in lock-step. One of it at a time: a newer one takes the place of the older.
-
-    Parameters
-    ----------
-    namespace, robot, domain_id : as of :func:`robot_key`
-    wait_s : for a simulator that is not there yet, s
-    """
+    """Moves the time of a simulator in lock-step. One of it at a time: a newer one takes the place of the older."""
 
     def __init__(
         self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S

@@ -18,15 +18,7 @@ Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A device of the robot file, or something else that was found.
-
-    Attributes
-    ----------
-    device : what it is
-    place : port or channel
-    state : "found", "missing", "in use" or "unexpected"
-    detail : what it answered, or why it is missing and what to do
-    """
+    """A device of the robot file, or something else that was found."""
 
     device: str
     place: str

@@ -12,13 +12,7 @@ Vector = NDArray[np.float64]
 
 
 class Tare:
-    """Mean of a number of samples, taken off all that follow.
-
-    Attributes
-    ----------
-    bias : taken off; shape (6,), N and N.m
-    problem : why the last one changed nothing, empty where it did
-    """
+    """Mean of a number of samples, taken off all that follow."""
 
     def __init__(self) -> None:
         self.bias: Vector = np.zeros(6)

@@ -12,18 +12,7 @@ from continuum_robot.stepped.buffers import indices, stepped, vector
 
 @cython.cclass
 class TendonCurrents:
-    """Currents of all tendons of the newest tensions.
-
-    Parameters
-    ----------
-    ampere_per_newton : size of the current for a tension, of every tendon, A/N
-    highest_a : largest current, of every tendon, A
-
-    Attributes
-    ----------
-    current_a : newest currents towards the motors, before polarity, A
-    limited : 1 where the newest tension was beyond the largest current, else 0
-    """
+    """Currents of all tendons of the newest tensions."""
 
     current_a: cython.double[::1]
     limited: cython.double[::1]

@@ -30,15 +30,6 @@ class Transmitted(Around):
       motor that moves it most, positive where that pulls it in; each motor's is some tendon's.
     - Its tension follows from the motors' loads, and where these leave it open from the preload, or is NaN.
     - A command of displacements that no motion of the motors makes is refused, and latches a fault with the reason.
-
-    Parameters
-    ----------
-    actuators : with a channel for each motor, not open yet
-    coupling : of the robot
-
-    Attributes
-    ----------
-    tendon_count : N
     """
 
     def __init__(self, actuators: TendonActuators, coupling: Coupling) -> None:

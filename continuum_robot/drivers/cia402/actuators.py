@@ -39,18 +39,7 @@ _MODES = {codec.CSP: "CSP (8)", codec.CST: "CST (10)"}
 
 
 class Cia402Actuators(BusActuators):
-    """Tendon actuators on CiA 402 drives.
-
-    Parameters
-    ----------
-    robot, settings, options : as of :class:`BusActuators`; an answer is that to a SYNC
-
-    Attributes
-    ----------
-    bus : with its counters
-    nodes : ids of the drives, in tendon order
-    mode : CSP or CST
-    """
+    """Tendon actuators on CiA 402 drives."""
 
     silent = SILENT_DRIVE
 

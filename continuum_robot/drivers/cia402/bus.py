@@ -19,23 +19,7 @@ _BEATS = 4
 
 
 class CanOpenBus:
-    """Frames out and in; the host's heartbeat goes out before them where it is due.
-
-    Parameters
-    ----------
-    port, bitrate_bps, host_id, timeout_ms : as ``port``, ``bitrate_bps``, ``host_id`` and ``receive_timeout_ms`` of the
-        section
-    clock : monotonic time, s
-    margin_s : how long answers may be late, s
-    ask : drives in this process, which answer the bytes of an slcan line at once; None: those at the port
-
-    Attributes
-    ----------
-    beats : whether the host's heartbeat is sent
-    states : NMT states of the nodes whose heartbeat came
-    heard, boot_ups : nodes whose heartbeat came, and that restarted, since that was last looked at
-    sent, lost : frames that were sent, and answers that did not come
-    """
+    """Frames out and in; the host's heartbeat goes out before them where it is due."""
 
     def __init__(
         self,

@@ -48,16 +48,7 @@ class _Drive:
 
 
 class EmulatedCia402(EmulatedServos):
-    """Drives that are commissioned for their motors.
-
-    Parameters
-    ----------
-    servos : node id of each drive and its motor
-    entries : of the drives in the robot file, by node id
-    nm_per_a : torque of a current, N.m/A, where the entry has none, by node id
-    largest_a : current of the largest torque, A, by node id
-    velocity_unit_rev_per_s : speed of a unit of object 0x606C, rev/s
-    """
+    """Drives that are commissioned for their motors."""
 
     title = "CiA 402 drives"
     own_faults: ClassVar = {

@@ -67,10 +67,6 @@ class DynamixelActuators(BusServos):
 
     Tensions are held by current control; displacements by one of the position modes, or by velocity. There the servo's
     torque is limited to what ``limits.maximum_n`` takes: by the current where the mode has it, else by the pulse width.
-
-    Raises
-    ------
-    ParameterError : a tendon without a servo or with two
     """
 
     watchdog = True

@@ -41,16 +41,7 @@ _GOALS = (registers.GOAL_PWM, registers.GOAL_CURRENT, registers.GOAL_VELOCITY, r
 
 
 class EmulatedDynamixels(EmulatedServos):
-    """Servos with protocol 2 as they come out of the box.
-
-    Parameters
-    ----------
-    servos : number of each servo and its motor
-    model : of all
-    current_limit_a : the servos' own
-    baud_bps : bit/s
-    fast : whether the firmware knows the fast sync read
-    """
+    """Servos with protocol 2 as they come out of the box."""
 
     title = "Dynamixel servos"
     own_faults: ClassVar = {

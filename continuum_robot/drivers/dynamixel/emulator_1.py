@@ -35,14 +35,7 @@ def _magnitude(value: float) -> int:
 
 
 class EmulatedProtocol1(EmulatedShortServos):
-    """Servos with protocol 1 as they come out of the box.
-
-    Parameters
-    ----------
-    servos : number of each servo and its motor
-    model : of all
-    baud_bps : bit/s
-    """
+    """Servos with protocol 1 as they come out of the box."""
 
     title = "Dynamixel servos"
     own_faults: ClassVar = {INPUT_VOLTAGE: 0, OVERHEATING: 2, servo_emulation.OVERLOAD: OVERLOAD}

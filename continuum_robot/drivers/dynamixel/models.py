@@ -22,20 +22,7 @@ RAM_OF_P = 448
 
 
 class Model(NamedTuple):
-    """What the driver has to know of a model.
-
-    Attributes
-    ----------
-    name : as the maker writes it
-    modes : of :data:`MODES` that it has
-    current_unit_a : current of a count, A; 0: it measures a load instead, in 0.1 % of its largest torque
-    counts_per_turn : of its position
-    turn_rev : part of a turn in which mode ``position`` works
-    velocity_unit_rev_per_s : of a count of speed, rev/s
-    acceleration_unit_rev_per_s2 : of a count of profile acceleration, rev/s^2
-    ram : added to the addresses of the volatile registers
-    protocol : that it speaks
-    """
+    """What the driver has to know of a model."""
 
     name: str
     modes: tuple[str, ...]

@@ -61,16 +61,7 @@ ERROR_BITS = {0: "input_voltage", 2: "overheating", 3: "motor_encoder", 4: "elec
 
 
 class ServoState(NamedTuple):
-    """What a servo measures.
-
-    Attributes
-    ----------
-    effort_counts : current, or load, in the counts of the register
-    velocity_rev_per_s : speed of the horn, rev/s
-    position_rev : turns of the horn, rev
-    voltage_v : of the supply, V
-    temperature_c : degree Celsius
-    """
+    """What a servo measures."""
 
     effort_counts: int
     velocity_rev_per_s: float

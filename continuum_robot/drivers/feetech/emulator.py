@@ -44,13 +44,7 @@ def _magnitude(value: float, bit: int) -> int:
 
 
 class EmulatedFeetech(EmulatedShortServos):
-    """Servos as they come out of the box.
-
-    Parameters
-    ----------
-    servos : number of each servo and its motor
-    baud_bps : bit/s
-    """
+    """Servos as they come out of the box."""
 
     title = "Feetech servos"
     own_faults: ClassVar = {

@@ -25,14 +25,7 @@ _DEFAULT_WATCHDOG_S = 0.1
 
 
 class EmulatedMoteus(EmulatedServos):
-    """Controllers that are configured for their motors.
-
-    Parameters
-    ----------
-    servos : number of each controller and its motor
-    nm_per_a : torque of a current, N.m/A, by number
-    largest_a : current of its largest torque, A, by number
-    """
+    """Controllers that are configured for their motors."""
 
     title = "moteus controllers"
     own_faults: ClassVar = {OVERLOAD: 33, ENCODER: 35, OVERHEATING: 38, INPUT_VOLTAGE: 40}

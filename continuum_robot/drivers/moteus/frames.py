@@ -61,12 +61,7 @@ class FdcanusbFraming:
 
 
 class FdLine:
-    """A CAN-FD channel that takes and gives the lines of an fdcanusb.
-
-    Parameters
-    ----------
-    port : of the robot file, as :func:`.line_at` reads it
-    """
+    """A CAN-FD channel that takes and gives the lines of an fdcanusb."""
 
     def __init__(self, port: str) -> None:
         self._line = line_at(port, BITRATE_BPS, SETTING, fd=True)

@@ -32,15 +32,6 @@ class MotionCaptureTracker:
     A pose is stamped when its frame arrived there, less ``latency_s``. A body that is not in a frame, is not a number,
     or has not moved by a bit since the frame before (a system that repeats what it last saw) is not seen. A system that
     falls silent, or whose process ends, is connected again, twice a second at most.
-
-    Parameters
-    ----------
-    settings : the section of the robot file
-
-    Attributes
-    ----------
-    simulated : False
-    frames, missed : frames that came, and those of the newest in which tip or base was not seen
     """
 
     simulated = False

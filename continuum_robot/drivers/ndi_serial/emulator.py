@@ -62,22 +62,7 @@ class _NetworkLine:
 
 
 class SimulatedNdiTracker:
-    """A tracker with one tool.
-
-    Parameters
-    ----------
-    pose : of the tool in the tracker's frame, (4, 4), m; None: out of sight
-    wired : the tool is plugged in; else a definition file has to be loaded
-    network : on TCP, as a Polaris Vega; else on a pseudo-terminal
-
-    Attributes
-    ----------
-    commands : received so far, without their check sums
-    faults : of ``FAULTS``, while they are in the set
-    definition : of the tool, as it was loaded
-    baud_code : of the latest COMM
-    baud_bps : bit/s; what the host sends or reads at another rate is lost
-    """
+    """A tracker with one tool."""
 
     def __init__(self, pose: Callable[[], Vector | None], *, wired: bool = True, network: bool = False) -> None:
         self._pose, self._wired = pose, wired

@@ -34,17 +34,7 @@ def network_address(name: str) -> tuple[str, int] | None:
 
 
 class NetworkLine:
-    """A connection to a tracker.
-
-    Parameters
-    ----------
-    address : of the tracker
-    port : TCP
-
-    Raises
-    ------
-    OSError : it cannot be connected to in time
-    """
+    """A connection to a tracker."""
 
     def __init__(self, address: str, port: int) -> None:
         self._socket = socket.create_connection((address, port), CONNECT_S)

@@ -64,18 +64,6 @@ class NdiTracker:
 
     Without a tool definition file the first tool that is plugged in is read. A tracker on a network that was lost is
     connected and set up again, twice a second at most.
-
-    Parameters
-    ----------
-    settings : the section of the robot file
-    port : instead of the settings' one; empty: that
-
-    Attributes
-    ----------
-    simulated : False
-    frame : number of the newest pose's frame, of the tracker's own clock
-    missed : readings in which the tool was not seen
-    recounted : times that the frames did not fit the stated rate, and their clock was begun anew
     """
 
     simulated = False

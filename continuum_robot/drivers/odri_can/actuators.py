@@ -53,33 +53,6 @@ class OdriTendonActuators:
     A control cycle may use :attr:`cycle` itself, and must then call :meth:`service` between two cycles; all other
     calls that switch something wait until no cycle runs, which is the caller's to see to. :meth:`read` and
     :meth:`write` of one thread and all other calls of another do not meet.
-
-    Parameters
-    ----------
-    robot : with ``actuators``, which have what the motors' entries do not state
-    settings : of its motors' section
-    socket_factory : opens the non-blocking socket of a channel, in the place of the robot file's interface
-    clock : monotonic time, s, the one of ``now_s``; another than the computer's own is virtual time
-    sleep : waits for a time, s
-    simulated : whether simulated boards are at the other end
-    form : the module of :func:`.compiled_cycle`; None: the interpreted form, which interfaces without a socket have in
-        any case
-
-    pass_time : called with the time before each reading and after each waiting, where that is what moves simulated
-        boards
-
-    Attributes
-    ----------
-    simulated : as given
-    tendon_count : N, the number of the section's motors
-    compiled : whether the cycle is in the compiled form
-    cycle : reads and writes, in that form
-    error : None: boards fail by faults of theirs
-    channels, boards : in the order of the robot file, those that have a motor
-
-    Raises
-    ------
-    ParameterError : a robot without this hardware, or as of :class:`MotorCurrents`
     """
 
     def __init__(

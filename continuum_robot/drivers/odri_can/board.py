@@ -74,22 +74,7 @@ def describe(status: Status) -> str:
 
 @cython.cclass
 class Board:
-    """A board on its channel, and those behind it in a chain.
-
-    Parameters
-    ----------
-    name : of the channel, for messages
-    tendons : the tendon, from 0, of each of its motors, 1 and 2, that pulls one
-    settings : currents, times
-    port : of the channel
-    following : the next board of the chain; None at the end
-
-    Attributes
-    ----------
-    name, port, following : as given
-    telemetry : what it sends
-    on : whether its motors obey currents, as far as is known
-    """
+    """A board on its channel, and those behind it in a chain."""
 
     name = cython.declare(object, visibility="readonly")
     telemetry = cython.declare(Telemetry, visibility="readonly")

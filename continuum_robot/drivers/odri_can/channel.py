@@ -31,12 +31,7 @@ _WORDS = struct.Struct(">ii")
 
 
 class BusFrame(CanFrame):
-    """A frame read from and written to a python-can bus in the place of a socket, interpreted only.
-
-    Parameters
-    ----------
-    channel : with the open bus; keeps the error of the newest failed call
-    """
+    """A frame read from and written to a python-can bus in the place of a socket, interpreted only."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
@@ -75,23 +70,7 @@ class BusFrame(CanFrame):
 
 
 class Channel:
-    """One channel with one board.
-
-    Parameters
-    ----------
-    interface : of python-can
-    name : of the channel
-    bitrate_bps : bit/s; that of SocketCAN is set with ``ip link``
-    socket_factory : opens the channel's socket in the interface's place
-    port_type : of its port, compiled where the channel has a socket
-
-    Attributes
-    ----------
-    name : as given
-    line, port : hold it, and read and write it
-    bus_error : the newest of python-can
-    is_open : it was opened and not closed
-    """
+    """One channel with one board."""
 
     def __init__(
         self,

@@ -68,14 +68,7 @@ _BREAKS = {
 
 
 class MotorPort(Protocol):
-    """A motor behind a board.
-
-    Attributes
-    ----------
-    position_rev : revolutions of its rotor
-    velocity_rev_per_s : its speed
-    current_a : current that flows
-    """
+    """A motor behind a board."""
 
     position_rev: float
     velocity_rev_per_s: float
@@ -112,32 +105,7 @@ class _Injected:
 
 
 class SimulatedOdriBoard:
-    """A board with two motors on a wire.
-
-    Parameters
-    ----------
-    wire : its CAN channel
-    motors : motor 1 and 2; None where nothing is connected, whose alignment succeeds all the same
-    alignment_s : how long the first enable after power-on takes, s
-    aligned : as if it had been enabled before
-    start_rev : what it counts at power-on, to begin near the rollover at 100
-    current_noise_a : standard deviation of measured currents, A
-    single_slot : of several commands in one step it sees the last, as the mailbox of the real one; only where steps
-        are as short as a tick
-    rng : draws noise and faults
-
-    Attributes
-    ----------
-    system_enabled, error, receive_timeout_ms : as the firmware has them
-    motor_enabled, motor_ready : of motor 1 and 2
-    reference_a : newest current reference, which stays in its mailbox
-    lost_ticks : ticks for which a step came too late
-    timeouts : how often the receive timeout struck
-
-    Raises
-    ------
-    ParameterError : a negative alignment time, or a position at power-on that the wire cannot carry
-    """
+    """A board with two motors on a wire."""
 
     def __init__(
         self,

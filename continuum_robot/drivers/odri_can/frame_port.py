@@ -38,17 +38,7 @@ def device_is_gone(error: cython.int) -> cython.bint:
 
 @cython.cclass
 class FramePort:
-    """Takes all frames that wait, and sends; a full queue loses the frame, as a CAN controller would.
-
-    Parameters
-    ----------
-    frame_type : makes what reads and writes frames, on a socket by default
-
-    Attributes
-    ----------
-    bus_off : the CAN controller reported bus-off, and no sound frame came since
-    gone : the socket is of no use: another one is to be attached, between two cycles
-    """
+    """Takes all frames that wait, and sends; a full queue loses the frame, as a CAN controller would."""
 
     bus_off = cython.declare(cython.bint, visibility="readonly")
     gone = cython.declare(cython.bint, visibility="readonly")

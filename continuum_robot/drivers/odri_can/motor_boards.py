@@ -18,21 +18,7 @@ from continuum_robot.stepped.system_calls import monotonic_ns
 
 @cython.cclass
 class MotorBoards(CycleDevice):
-    """What :class:`.OdriTendonActuators` does in each cycle. Its other methods are called between two cycles.
-
-    Parameters
-    ----------
-    first : board of the chain
-    motors : of all tendons, a :class:`~continuum_robot.drivers.motor_currents.MotorCurrents`
-    virtual_time : frames arrive at the time of the cycle that reads them, instead of when they are read
-
-    Attributes
-    ----------
-    is_open : the cycle may read and write
-    held : currents are held back, while boards are being enabled
-    reads : how many cycles have read
-    wants_service : a port is of no use any more: Python code is to give it another socket, between two cycles
-    """
+    """What :class:`.OdriTendonActuators` does in each cycle. Its other methods are called between two cycles."""
 
     is_open = cython.declare(cython.bint, visibility="public")
     held = cython.declare(cython.bint, visibility="public")

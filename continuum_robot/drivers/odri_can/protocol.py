@@ -58,27 +58,14 @@ class Command(NamedTuple):
 
 
 class CurrentReference(NamedTuple):
-    """Host to board: desired currents of both motors, A. The board has no limit of its own.
-
-    Attributes
-    ----------
-    motor_1_a, motor_2_a : A
-    """
+    """Host to board: desired currents of both motors, A. The board has no limit of its own."""
 
     motor_1_a: float
     motor_2_a: float
 
 
 class Status(NamedTuple):
-    """Board to host at 1 Hz. A motor is ready when its rotor was aligned, and stays so until power-off.
-
-    Attributes
-    ----------
-    system_enabled : the board takes commands
-    motor_1_enabled, motor_2_enabled : that motor has current
-    motor_1_ready, motor_2_ready : that motor's rotor was aligned
-    error : what is wrong
-    """
+    """Board to host at 1 Hz. A motor is ready when its rotor was aligned, and stays so until power-off."""
 
     system_enabled: bool
     motor_1_enabled: bool
@@ -99,60 +86,35 @@ class Status(NamedTuple):
 
 
 class Current(NamedTuple):
-    """Board to host at 1 kHz: measured currents, A.
-
-    Attributes
-    ----------
-    motor_1_a, motor_2_a : A
-    """
+    """Board to host at 1 kHz: measured currents, A."""
 
     motor_1_a: float
     motor_2_a: float
 
 
 class Position(NamedTuple):
-    """Board to host at 1 kHz: motor revolutions since power-on, in [-100, 100].
-
-    Attributes
-    ----------
-    motor_1_rev, motor_2_rev : rev
-    """
+    """Board to host at 1 kHz: motor revolutions since power-on, in [-100, 100]."""
 
     motor_1_rev: float
     motor_2_rev: float
 
 
 class Velocity(NamedTuple):
-    """Board to host at 1 kHz: speeds, thousand revolutions a minute.
-
-    Attributes
-    ----------
-    motor_1_krpm, motor_2_krpm : 1000 rev/min
-    """
+    """Board to host at 1 kHz: speeds, thousand revolutions a minute."""
 
     motor_1_krpm: float
     motor_2_krpm: float
 
 
 class Adc(NamedTuple):
-    """Board to host at 1 kHz: analog inputs A6 and B6 as fractions of their full scale.
-
-    Attributes
-    ----------
-    a6, b6 : fractions of full scale
-    """
+    """Board to host at 1 kHz: analog inputs A6 and B6 as fractions of their full scale."""
 
     a6: float
     b6: float
 
 
 class EncoderIndex(NamedTuple):
-    """Board to host once in a motor revolution: position (rev) at the index of motor 1 or 2 (0 or 1 on the wire).
-
-    Attributes
-    ----------
-    position_rev : rev
-    """
+    """Board to host once in a motor revolution: position (rev) at the index of motor 1 or 2 (0 or 1 on the wire)."""
 
     position_rev: float
     motor: int
@@ -162,14 +124,7 @@ Frame = Command | CurrentReference | Status | Current | Position | Velocity | Ad
 
 
 class Layout(NamedTuple):
-    """Where a frame is, and what it holds.
-
-    Attributes
-    ----------
-    identifier : 11 bits
-    fields : of its data, as ``struct`` writes them
-    highest : largest size of a Q24 value; infinite: what Q24 holds
-    """
+    """Where a frame is, and what it holds."""
 
     identifier: int
     fields: struct.Struct

@@ -20,14 +20,7 @@ _WAIT_S = 0.02
 
 
 class ChannelSurvey(NamedTuple):
-    """What was heard on a channel.
-
-    Attributes
-    ----------
-    status : newest status of a board; None where none came
-    frame_rates_hz : frames a second of each identifier
-    problem : what is wrong, as a sentence without its full stop; "" where nothing is
-    """
+    """What was heard on a channel."""
 
     status: Status | None
     frame_rates_hz: dict[int, float]

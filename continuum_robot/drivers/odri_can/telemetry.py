@@ -48,19 +48,7 @@ def shortest_turn(turns: cython.double) -> cython.double:
 
 @cython.cclass
 class Telemetry:
-    """Takes the frames of a board.
-
-    Attributes
-    ----------
-    sample : the newest one: when its position came, when its oldest value did (-infinite before the first), and both
-        motors' positions (rev), velocities (rev/s) and currents (A)
-    has_sample, has_status : whether one came
-    status_s, status_bits : time of arrival of the newest status, and its byte
-    positions : how many came
-    zero_lost : the board's count of revolutions jumped, or restarted
-    jumped : it jumped since this was cleared
-    other_host : somebody else sends commands on its channel since this was cleared
-    """
+    """Takes the frames of a board."""
 
     sample: cython.double[::1]
     has_sample = cython.declare(cython.bint, visibility="readonly")

@@ -20,13 +20,7 @@ _LONGEST_LINE = 128
 
 
 class ScaleLine(NamedTuple):
-    """A reading.
-
-    Attributes
-    ----------
-    force_n : on the cell, N
-    time_ms : since power-on, modulo 2^32, ms; None where the menu has it off
-    """
+    """A reading."""
 
     force_n: float
     time_ms: int | None

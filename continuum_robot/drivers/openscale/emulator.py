@@ -14,21 +14,7 @@ MENU = b"\r\nOpenScale configuration menu\r\n1) Tare scale to zero\r\nx) Exit\r\
 
 
 class OpenScaleEmulator(EmulatedSensor):
-    """A board with its cell.
-
-    Parameters
-    ----------
-    line : the device's end of a serial line
-    force_n : on the cell, N
-    period_s : of its reports, s
-    baud_bps : its own; to a host at another speed it babbles
-    timestamp : whether lines begin with its time
-    clock_rate : of its time against true time: a ceramic resonator is half a percent off
-
-    Attributes
-    ----------
-    in_menu : a host opened its menu: it reports nothing until it is left
-    """
+    """A board with its cell."""
 
     faults: ClassVar = {}
 

@@ -21,14 +21,7 @@ SETTING = "hardware.tension_sensors.cells"
 
 
 class ScaleReader(FramedSensor[tuple[float, float]]):
-    """One board. A reading is when it was measured (s) and the tendon's tension (N), NaN where unknown.
-
-    Parameters
-    ----------
-    cell : its entry in the robot file
-    settings : of all boards
-    clock, simulated : as of :class:`.FramedSensor`
-    """
+    """One board. A reading is when it was measured (s) and the tendon's tension (N), NaN where unknown."""
 
     device = "OpenScale board"
 
@@ -90,19 +83,7 @@ class ScaleReader(FramedSensor[tuple[float, float]]):
 
 
 class OpenScaleSensors:
-    """The tension sensors of a robot: some or all tendons have a board.
-
-    Parameters
-    ----------
-    settings : of the boards
-    tendon_count : N, of the robot
-    simulated : whether simulated boards stand behind the ports
-    clock : as of :class:`.FramedSensor`
-
-    Raises
-    ------
-    ParameterError : a board for a tendon that the robot does not have
-    """
+    """The tension sensors of a robot: some or all tendons have a board."""
 
     def __init__(
         self,

@@ -51,15 +51,7 @@ FAULTS = {
 
 
 class ForceFrame(NamedTuple):
-    """One measurement.
-
-    Attributes
-    ----------
-    status : see :class:`Status`
-    wrench : force in N, then moment in N.m
-    time_us : the sensor's time, modulo 2^32, us
-    temperature_c : degree Celsius
-    """
+    """One measurement."""
 
     status: int
     wrench: tuple[float, float, float, float, float, float]
@@ -98,12 +90,7 @@ def decode(data: bytes) -> ForceFrame:
 
 
 class FrameStream(Stream[ForceFrame]):
-    """Frames behind their header. Where one is damaged it looks on at the next byte.
-
-    Attributes
-    ----------
-    skipped_bytes : in all
-    """
+    """Frames behind their header. Where one is damaged it looks on at the next byte."""
 
     skipped_bytes = 0
 

@@ -44,22 +44,6 @@ class SimulatedRokubi(EmulatedSensor):
 
     As delivered it speaks 230400 bit/s, 100 frames a second. A host that set its port to another speed than the
     sensor's gets random bytes, and the sensor does not understand it.
-
-    Parameters
-    ----------
-    wrench : true force (N) and moment (N.m) on the sensor now, in its frame, shape (6,)
-    link : name of its port, see :class:`Pty`
-    baud_bps : at which it speaks now
-    baud_holds_after : "run": a new baud rate holds when the sensor runs again; "restart": after a restart
-    full_scale : loads beyond it are clipped, shape (6,), N and N.m; None: none are
-    noise : standard deviation of its white noise, shape (6,), N and N.m
-    clock_drift : its clock runs faster by this, s/s
-    serial_number : that it shows when it starts
-    rng : draws noise and what line faults need
-
-    Raises
-    ------
-    ParameterError : a baud rate that it cannot do, or an unknown ``baud_holds_after``
     """
 
     faults: ClassVar = {

@@ -40,18 +40,6 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
     The conversation that sets it up goes on in :meth:`read`, poll by poll; :meth:`open` waits for its end. It finds
     the sensor at any of its baud rates, running or not. After a second of silence, or when it was plugged out and in,
     the sensor is set up again.
-
-    Parameters
-    ----------
-    settings : of the sensor
-    port : instead of ``settings.port``
-    wait : whether :meth:`open` waits until the sensor measures; not in virtual time
-    simulated, clock : as of :class:`.FramedSensor`
-
-    Attributes
-    ----------
-    frame_id : of the sensor
-    restarts : how often its clock went back
     """
 
     device = "Rokubi force sensor"

@@ -17,21 +17,7 @@ from continuum_robot.stepped.buffers import integers, stepped, vector
 
 @cython.cclass
 class ActuationRules:
-    """Base of the rules for tensions (N) and for displacements (m).
-
-    Parameters
-    ----------
-    tendon_count : N
-
-    Attributes
-    ----------
-    command : the newest command as the limits let it through, N numbers
-    limited : LIMITED_ bits of control/limits.py for it, N numbers
-    output : what is sent: the command, and what a stop changes of it, N numbers
-    added : what the cycle adds to the newest command for the motors' cogging, N numbers in N; the cycle writes it
-    motor_n : tensions from which an unknown current follows, N numbers in N
-    displaces : the actuators take displacements
-    """
+    """Base of the rules for tensions (N) and for displacements (m)."""
 
     command: cython.double[::1]
     limited = cython.declare(cython.int[::1], visibility="readonly")

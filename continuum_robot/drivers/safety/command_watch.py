@@ -27,17 +27,6 @@ class CommandWatch:
 
     In both cases it must have arrived after the activation, and be younger than the timeout. What arrives from the
     future arrives now; what is of an unknown age is not fresh.
-
-    Parameters
-    ----------
-    limits : of the robot
-    tendon_count : N
-    settings : further thresholds
-
-    Attributes
-    ----------
-    fresh : the newest step was given a fresh command
-    waiting : no fresh command came since the activation
     """
 
     fresh: cython.bint

@@ -50,41 +50,6 @@ class SafetyCycle:
     """What :class:`TendonSafety` does in each cycle: one state machine for tensions and for displacements.
 
     What a command may be, and what a stop does with it, are :attr:`rules`.
-
-    Parameters
-    ----------
-    robot : with ``limits``
-    settings : further thresholds
-    period_s : of the cycle, s
-    delay_margin_s : delay that the robot's control loop bears, s: the latency of a command that is late, unless the
-        settings name one; None or 0: half of the command's timeout
-
-    Attributes
-    ----------
-    limits, settings : in use
-    positions_known : False: displacements count from nowhere (not homed yet, or a procedure looks for slack), and are
-        only checked for jumps; may be written
-    estop_asked : an emergency stop waits for the next step; any thread may set it
-    estop_held : the e-stop's input is still held; any thread may write it
-    estop_releases : the emergency stop that waits holds nothing, whatever the robot file states; any thread may set it
-    hang_seen : a watch outside of the cycle saw that it does not go on: the next step latches it; any thread may set it
-    latency_s : age of the state when its command was written, s; NaN: unknown, or none was written; set before a step
-    missed : deadlines that passed without a cycle since the one before; set before a step, which sets it to 0
-    rules : of its kind of actuators: the newest command, what the limits did to it, and what to send after a step
-    write : whether to send ``rules.output``. False in a cycle without a fresh command, so that the driver never feeds
-        the motor board's own watchdog with an old command, and before the first activation
-    waits : no fresh command came since the activation: what is written answers nobody
-    state_code : STATE_INACTIVE, STATE_ACTIVE or STATE_SAFE
-    changed : state, faults or what a stop does changed since the step before
-    stop : what a stop does
-    torque_off_due : the torque is to go off in this cycle, see :meth:`cut`: a brake closes by that, or a release has
-        ended
-    heat : how hot the motors are
-
-    Raises
-    ------
-    ParameterError : a robot without limits, a period that is not positive or too long for the limits' timeouts, or a
-        negative or unknown margin
     """
 
     limits = cython.declare(object, visibility="readonly")

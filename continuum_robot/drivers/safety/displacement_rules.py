@@ -41,12 +41,6 @@ class DisplacementRules(ActuationRules):
     robot; without one all go there together, so that the robot straightens. A hold leaves the servos where they are.
     A place that is held needs no reading. Motors that tendons share pay out as far as they can: an antagonist pair goes
     straight, and keeps its preload.
-
-    Parameters
-    ----------
-    robot : that takes displacements
-    thresholds : as derived from its file
-    lasting_s : how long a servo must lag, an overload last, or a tendon be slack, s
     """
 
     def __init__(self, robot: Robot, thresholds: ServoThresholds, lasting_s: float) -> None:

@@ -29,17 +29,6 @@ class HeatWatch:
     A motor counts as its measured or its modelled temperature, whichever is higher. Where both are unknown, so is its
     temperature: it is neither hot for that nor cool again. Too hot begins at the error temperature and ends below the
     warning temperature; what was measured as hot must be measured as cool.
-
-    Parameters
-    ----------
-    actuators : with temperatures, and the model's numbers where it has them; None: nothing is known and watched
-    ampere_per_newton : size of the current for a tension, of every motor, A/N
-
-    Attributes
-    ----------
-    modelled : whether there is a model
-    hot : whether a motor is too hot
-    temperature_c : of every motor, degC; NaN: unknown
     """
 
     modelled = cython.declare(cython.bint, visibility="readonly")

@@ -28,19 +28,6 @@ class LatenessWatch:
     ``settings.missed_fraction`` of all cycles missed over a sliding second; a warning begins at half of the latency or
     of the fraction. Nothing is concluded from less than a second. Cycles without an answer neither end nor lengthen a
     row of late ones.
-
-    Parameters
-    ----------
-    late_latency_s : age of a state beyond which its command comes too late, s
-    settings : further thresholds
-    period_s : of the cycle, s
-    enough_hz : cycles a second with which the loop is never too slow; 0: ``settings.missed_fraction`` alone counts
-
-    Attributes
-    ----------
-    procedure : a procedure moves the robot, at some mm/s: only less than ``PROCEDURE_RATE_HZ`` is too slow for it
-    late_latency_s : in use
-    late_warning : the loop is at half of a limit, or beyond
     """
 
     late_latency_s = cython.declare(cython.double, visibility="readonly")

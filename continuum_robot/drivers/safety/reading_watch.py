@@ -29,13 +29,8 @@ from continuum_robot.stepped.buffers import INFINITE, copy_into, indices, intege
 
 @cython.cclass
 class ReadingWatch:
-    """Judges each reading by itself and beside the previous one. Pure. Base of the watches of both kinds of actuators.
-
-    Parameters
-    ----------
-    limits : of the robot
-    tendon_count : N
-    settings : further thresholds
+    """Judges each reading by itself and beside the previous one. Pure. Base of the watches of both kinds of
+    actuators.
     """
 
     _count: cython.int
@@ -193,15 +188,7 @@ class ReadingWatch:
 
 @cython.cclass
 class ManifoldWatch(ReadingWatch):
-    """Of motors that take tensions: where the tendons are is for the robot to say, so they fit each other.
-
-    Parameters
-    ----------
-    limits : of the robot
-    manifold : of its tendons
-    settings : further thresholds
-    thresholds : that follow from the robot's file
-    """
+    """Of motors that take tensions: where the tendons are is for the robot to say, so they fit each other."""
 
     _segment_count: cython.int
     _coordinate_count: cython.int

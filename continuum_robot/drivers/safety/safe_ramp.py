@@ -25,20 +25,7 @@ _BRAKE_TIME_S = 0.01
 
 @cython.cclass
 class SafeRamp:
-    """Leads the command from where it is to the safe tension.
-
-    Parameters
-    ----------
-    limits : of the robot
-    settings : further thresholds
-    limiter : whose command it changes
-    tendon_count : N
-    reflected_mass_kg : of each motor, as it moves with its tendon, (N,)
-
-    Attributes
-    ----------
-    brake_n : what each motor gets less than the command, N numbers in N
-    """
+    """Leads the command from where it is to the safe tension."""
 
     brake_n: cython.double[::1]
     _command: cython.double[::1]

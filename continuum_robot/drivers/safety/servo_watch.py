@@ -26,13 +26,6 @@ class ServoWatch(ReadingWatch):
     - A reading is frozen where displacement and load repeat bit by bit while the command moves on. A servo that is
       stalled still measures a load that changes; for one without a load, :attr:`ServoThresholds.lag_m` is all. A gap
       between two readings proves little: while this computer stalls, a servo is not told that its command moved.
-
-    Parameters
-    ----------
-    limits : of the robot
-    tendon_count : N
-    settings : further thresholds
-    thresholds : that follow from the robot's file
     """
 
     def __init__(

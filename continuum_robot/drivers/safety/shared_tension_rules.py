@@ -35,11 +35,6 @@ class SharedTensionRules(TensionRules):
     Motors that share tendons say what the tendons pull against each other, and the preload the rest. The limits hold
     for all tendons and motors: each motor goes as far to what is wanted as its tendons allow, one after the other. A
     stop lets the motors go idle, which leaves the preload, or hold the place.
-
-    Parameters
-    ----------
-    robot : with limits and a transmission
-    settings, tolerated_a, mismatch_s, longest_step_s : as of :class:`TensionRules`
     """
 
     def __init__(

@@ -20,16 +20,7 @@ NOT_FINITE, OUT_OF_RANGE, LAGS, UNREAD = "command_not_finite", "command_out_of_r
 
 
 class StageMotion:
-    """The motion of a stage to its commands. A fault latches: it comes to rest, and obeys after :meth:`reset`.
-
-    Parameters
-    ----------
-    stage : of the robot file
-
-    Attributes
-    ----------
-    faults : latched, in the order in which they came
-    """
+    """The motion of a stage to its commands. A fault latches: it comes to rest, and obeys after :meth:`reset`."""
 
     def __init__(self, stage: BaseStage) -> None:
         self._stage = stage

@@ -25,17 +25,7 @@ STOP_NAMES = (HOLD_PLACE, HOLD_TENSION, RELEASE, BRAKE, TORQUE_OFF)
 
 @cython.cclass
 class StopAction:
-    """Chooses by the faults what is done with the tendons, and ends a hold after its longest time.
-
-    Parameters
-    ----------
-    policy : of the robot file
-
-    Attributes
-    ----------
-    code : what is done, one of the codes of this module; a hold that has ended is a release
-    holds : tensions or place are held now
-    """
+    """Chooses by the faults what is done with the tendons, and ends a hold after its longest time."""
 
     code = cython.declare(cython.int, visibility="readonly")
     holds = cython.declare(cython.bint, visibility="readonly")

@@ -50,14 +50,6 @@ class TendonSafety(SafetyCycle):
     that, or torque go off at once, by which brakes close. Pure: no clock, no thread.
 
     Methods are called between two cycles; only :meth:`ask_estop` and :meth:`release_estop` at any time.
-
-    Parameters
-    ----------
-    robot, settings, period_s, delay_margin_s : as of :class:`SafetyCycle`
-
-    Attributes
-    ----------
-    estop_reason : reason of the latest emergency stop, kept after a reset
     """
 
     estop_reason = cython.declare(object, visibility="public")

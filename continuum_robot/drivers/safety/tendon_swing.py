@@ -28,12 +28,6 @@ class TendonSwing:
     - Above, while the swing with the command's own step stays within ``swing_fraction`` of the maximum, so is what
       leaves room for twice that below the highest tension (the maximum less ``headroom_fraction``).
     - Else a command may approach the highest tension with the time constant tau = ``soft_time_s``.
-
-    Parameters
-    ----------
-    robot : without actuators, or with motors without inertia, nothing swings
-    limits : of the robot
-    settings : the fractions and the time constant
     """
 
     _half_rad_per_s: cython.double[::1]

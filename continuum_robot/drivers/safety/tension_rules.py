@@ -32,14 +32,6 @@ class TensionRules(ActuationRules):
 
     A stop ramps to the safe tension. A hold keeps the tensions, or the place by a stiffness and a damping of each
     tendon, with bounded authority.
-
-    Parameters
-    ----------
-    robot : with limits
-    settings : further thresholds
-    tolerated_a : largest difference of commanded and measured current, (N,), A
-    mismatch_s : how long currents must disagree, s
-    longest_step_s : longest time that counts as one of disagreement, s
     """
 
     _limits = cython.declare(object)

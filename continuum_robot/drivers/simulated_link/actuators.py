@@ -28,25 +28,6 @@ class SimulatedLinkActuators:
 
     The newest reading wins; where none came it is served again with its old stamp. A simulator that ended is looked for
     twice a second. The torque is off whenever the link was opened.
-
-    Parameters
-    ----------
-    tendon_count : number N of tendons, 64 at most
-    open_link : connects to the simulator, e.g. :meth:`SimulatedWires.open_link`
-    takes_displacements : whether :meth:`write` takes them instead of tensions
-    receive_timeout_s : without a command for longer the actuators give nothing, or hold, s
-    wait_s : how long :meth:`open` waits for the first reading, s
-
-    Attributes
-    ----------
-    simulated : True
-    takes_displacements : as given
-    tendon_count : N
-    bad_datagrams : how many could not be read
-
-    Raises
-    ------
-    ParameterError : too many tendons, or a time that is not positive
     """
 
     simulated = True

@@ -47,14 +47,7 @@ class CommandKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the driver.
-
-    Attributes
-    ----------
-    kind : what it asks for
-    values : for ``TENSIONS``, N, and ``DISPLACEMENTS``, m; finite, shape (N,)
-    receive_timeout_s : for ``RECEIVE_TIMEOUT``: without commands for longer the actuators give nothing; s, > 0
-    """
+    """A command of the driver."""
 
     kind: CommandKind
     values: tuple[float, ...]

@@ -71,15 +71,7 @@ class Command(enum.IntEnum):
 
 
 class CountsFrame(NamedTuple):
-    """Counts of the four channels at one instant of the board's clock.
-
-    Attributes
-    ----------
-    sequence : counts frames, modulo 2^16; a frame that the board dropped has its number too
-    time_us : the board's time, modulo 2^32, us
-    counts : signed 32-bit multi-turn counts of the four channels
-    status : see :class:`Status`
-    """
+    """Counts of the four channels at one instant of the board's clock."""
 
     sequence: int
     time_us: int
@@ -88,18 +80,7 @@ class CountsFrame(NamedTuple):
 
 
 class BoardFrame(NamedTuple):
-    """What the board reports about itself, once a second.
-
-    Attributes
-    ----------
-    sequence : of the counts frame before it
-    time_us : the board's time, modulo 2^32, us
-    firmware : version, (major << 16) + (minor << 8) + patch
-    uptime_s : since boot, s
-    dropped : frames dropped since boot as nobody took them
-    gains : automatic gain of each encoder, 255: unknown
-    serial_number : of the board
-    """
+    """What the board reports about itself, once a second."""
 
     sequence: int
     time_us: int
@@ -183,12 +164,7 @@ def decode(frame: bytes) -> Frame:
 
 
 class FrameStream(Stream[Frame]):
-    """Frames between delimiters.
-
-    Attributes
-    ----------
-    other_version : version of the layout in a frame with a right CRC, where it is not :data:`VERSION`
-    """
+    """Frames between delimiters."""
 
     other_version: int | None = None
 

@@ -42,23 +42,7 @@ _UNKNOWN_GAINS = (255, 255, 255, 255)
 
 
 class SimulatedStringEncoderBoard(EmulatedSensor):
-    """The board, its line and what may go wrong with both. It sends the frames that its own clock has made due.
-
-    Parameters
-    ----------
-    settings : of the board in the robot file; with transport "udp" it sends to ``settings.port``
-    string_names : in the order in which ``extension`` gives them
-    extension : the strings' extensions now, shape (k,), m; NaN: unknown, counters stay
-    link : name of its port, see :class:`Pty`
-    zeroed : whether the zero was set at extension 0 already; otherwise it counts from its start, and its status says so
-    clock_drift : its clock runs faster by this, s/s
-    serial_number : that it shows
-    rng : draws what line faults need
-
-    Raises
-    ------
-    ParameterError : strings of the settings that are not in ``string_names``
-    """
+    """The board, its line and what may go wrong with both. It sends the frames that its own clock has made due."""
 
     faults: ClassVar = {
         "magnet_fault": "a magnet is out of reach of its encoder, which keeps its count",

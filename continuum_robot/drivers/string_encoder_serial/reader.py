@@ -39,23 +39,6 @@ class StringEncoderReader(FramedSensor[StringReading]):
 
     Nothing blocks but :meth:`open` and :meth:`zero`: :meth:`read` takes what arrived since the last call. The board is
     taken up again after it was plugged out and in, without a restart.
-
-    Parameters
-    ----------
-    settings : of the board
-    string_names : in the order of the readings
-    port : instead of ``settings.port``
-    answer_timeout_s : how long :meth:`open` waits for a first frame, s; 0: it does not
-    simulated, clock : as of :class:`.FramedSensor`
-
-    Attributes
-    ----------
-    string_count : number of strings
-    board : what the board reported last about itself, None before
-
-    Raises
-    ------
-    ParameterError : a string that no channel reads, or an address that is none
     """
 
     device = DEVICE

@@ -35,24 +35,6 @@ class StringTracker:
     An extension is known from the zero on; the board keeps the zero until it loses power. A count that moves faster
     than a string can, or a magnet out of reach of its encoder, means that turns may be missing: that string is unknown,
     latched, until the next zero.
-
-    Parameters
-    ----------
-    settings : of the board
-    string_names : in the order of the readings
-    largest_speed_m_per_s : of a string
-    stale_after_s : silence of the board after which its values are unknown, s
-
-    Attributes
-    ----------
-    lost : frames missing between frames, by their numbers
-    late : frames that were older than one before, and were not used
-    restarts : of the board
-    ticks_missed : frames in which the board reports that it missed its own period
-
-    Raises
-    ------
-    ParameterError : a string that no channel reads
     """
 
     def __init__(
