@@ -3,12 +3,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers.protocols import Aborted, TendonActuators, TendonReading, never
+from continuum_robot.drivers.protocols import (
+    Aborted,
+    CountsFrames,
+    CountsFromPowerOn,
+    TendonActuators,
+    TendonReading,
+    TensionSensors,
+    never,
+)
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.robot.coupling import Coupling
 
 Vector = NDArray[np.float64]
 
@@ -68,3 +79,155 @@ class AroundCounts(Around):
     def counters(self) -> dict[str, dict[str, Any]]:
         """As the actuators'."""
         return dict(self.actuators.counters())
+
+
+class MeasuredTensions(Around):
+    """Actuators and tension sensors as one: all but the tensions is the actuators'.
+
+    A tendon with a sensor has its value, or NaN while that is not known: never the motor's guess in its place. Only a
+    tendon without a sensor keeps what the motor reports.
+    """
+
+    def __init__(self, actuators: TendonActuators, sensors: TensionSensors) -> None:
+        super().__init__(actuators)
+        self.sensors = sensors
+        self._measured = np.zeros(sensors.tendon_count, dtype=bool)
+
+    def open(self) -> None:
+        """Open the sensors, then the actuators. Raises :class:`DeviceError`; all are closed then."""
+        self.sensors.open()
+        try:
+            self.actuators.open()
+        except BaseException:
+            self.sensors.close()
+            raise
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest reading, at ``now_s`` (s), with the measured tensions."""
+        reading: TendonReading = self.actuators.read(now_s)
+        try:
+            found = self.sensors.read(now_s)
+        except DeviceError as error:
+            tension, faults = np.full_like(reading.tension_n, np.nan), tuple[str, ...]((str(error),))
+        else:
+            tension, faults = found.tension_n, found.device_faults
+        self._measured |= np.isfinite(tension)
+        return dataclasses.replace(
+            reading,
+            tension_n=np.where(self._measured, tension, reading.tension_n),
+            device_faults=(*reading.device_faults, *faults),
+        )
+
+    def close(self) -> None:
+        """Close both. Safe to call at any time."""
+        self.actuators.close()
+        self.sensors.close()
+
+
+class MeasuredCounts(MeasuredTensions, AroundCounts):
+    """The same of actuators that count from their power-on."""
+
+    def counters(self) -> dict[str, dict[str, Any]]:
+        """Those of the actuators, and of the sensors where they count."""
+        found = super().counters()
+        if isinstance(self.sensors, CountsFrames):
+            found["tension_sensors"] = dict(self.sensors.statistics())
+        return found
+
+
+def measured(actuators: TendonActuators, sensors: TensionSensors) -> MeasuredTensions:
+    """Actuators with the tensions of sensors."""
+    kind = MeasuredCounts if isinstance(actuators, CountsFromPowerOn) else MeasuredTensions
+    return kind(actuators, sensors)
+
+
+REFUSED = "transmission: command refused"
+"""How the fault begins that a command latches which the motors cannot make."""
+
+
+class Transmitted(Around):
+    """N tendons behind M motors: q = T y + q0, tau = T^T F (:class:`~continuum_robot.robot.coupling.Coupling`).
+
+    - A tendon's values are as old as the oldest of its motors, and as warm as the warmest. Its current is that of the
+      motor that moves it most, positive where that pulls it in; each motor's is some tendon's.
+    - Its tension follows from the motors' loads, and where these leave it open from the preload, or is NaN.
+    - A command of displacements that no motion of the motors makes is refused, and latches a fault with the reason.
+    """
+
+    def __init__(self, actuators: TendonActuators, coupling: Coupling) -> None:
+        super().__init__(actuators)
+        self.coupling = coupling
+        matrix = coupling.matrix
+        if actuators.tendon_count != matrix.shape[1]:
+            raise ParameterError("actuators", actuators.tendon_count, f"{matrix.shape[1]} motors of the transmission")
+        self.tendon_count = len(matrix)
+        self._turned_m = np.zeros(matrix.shape[1])
+        self._refused: str = ""
+
+    def read(self, now_s: float) -> TendonReading:
+        """The newest reading of the tendons, at ``now_s`` (s)."""
+        found: TendonReading = self.actuators.read(now_s)
+        coupling, turned = self.coupling, found.displacement_m
+        self._turned_m = np.where(np.isfinite(turned), turned, self._turned_m)
+        radius = coupling.radius(turned)
+        return dataclasses.replace(
+            found,
+            displacement_m=coupling.tendons(coupling.wound(turned)),
+            velocity_m_per_s=coupling.moved(radius * found.velocity_m_per_s),
+            tension_n=coupling.loads(found.tension_n / radius),
+            current_a=coupling.each_tendons(found.current_a),
+            temperature_c=np.fmax.reduce(np.where(coupling.moves, found.temperature_c, np.nan), axis=1),
+            age_s=np.where(coupling.moves, found.age_s, 0.0).max(axis=1),
+            device_faults=(*found.device_faults, *filter(None, (self._refused,))),
+        )
+
+    def write(self, command: Vector, now_s: float) -> None:
+        """Send displacements (m), or tensions (N) where the motors take these, of the tendons at ``now_s`` (s)."""
+        given, coupling = np.asarray(command, dtype=float), self.coupling
+        if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
+            raise ParameterError("command", command, f"{self.tendon_count} finite values")
+        if not self.takes_displacements:
+            self.actuators.write(coupling.forces(given) * coupling.radius(self._turned_m), now_s)
+            return
+        try:
+            turned = coupling.turned(coupling.motors(given))
+        except ParameterError as error:
+            self._refused = f"{REFUSED}: {error}"
+            raise
+        self.actuators.write(turned, now_s)
+
+    def clear_faults(self) -> None:
+        """Clear the motors' faults and its own."""
+        self._refused = ""
+        self.actuators.clear_faults()
+
+
+class TransmittedCounts(Transmitted, AroundCounts):
+    """The same of motors that count from their power-on."""
+
+    @property
+    def zero_lost(self) -> NDArray[np.bool_]:
+        """Which tendons a motor moves that lost its zero, (N,)."""
+        return np.asarray((self.coupling.moves & self.actuators.zero_lost).any(axis=1))
+
+
+class TransmittedBoards(TransmittedCounts):
+    """The same of motor boards, whose torque is switched on in many short steps."""
+
+    def begin_enable(self, now_s: float) -> None:
+        """As the actuators', at ``now_s`` (s)."""
+        self.actuators.begin_enable(now_s)
+
+    def continue_enable(self, now_s: float) -> bool:
+        """As the actuators', at ``now_s`` (s)."""
+        return bool(self.actuators.continue_enable(now_s))
+
+
+def transmitted(actuators: TendonActuators, coupling: Coupling | None) -> TendonActuators:
+    """Actuators of the tendons behind a transmission; the same actuators where there is none."""
+    if coupling is None:
+        return actuators
+    kind = TransmittedCounts if isinstance(actuators, CountsFromPowerOn) else Transmitted
+    if hasattr(actuators, "begin_enable"):
+        kind = TransmittedBoards
+    return cast("TendonActuators", kind(actuators, coupling))

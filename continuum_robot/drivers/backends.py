@@ -25,10 +25,10 @@ from importlib import import_module
 from time import monotonic, sleep
 from typing import Any, cast
 
+from continuum_robot.drivers.around import measured, transmitted
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
 from continuum_robot.drivers.fault_text import FaultText
 from continuum_robot.drivers.joined_actuators import JoinedActuators
-from continuum_robot.drivers.measured_tensions import measured
 from continuum_robot.drivers.protocols import (
     DisplacementActuators,
     ForceSensor,
@@ -39,7 +39,6 @@ from continuum_robot.drivers.protocols import (
 )
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.drivers.survey import Finding, opened
-from continuum_robot.drivers.transmission import transmitted
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot

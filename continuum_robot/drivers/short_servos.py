@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.polled import Sample
-from continuum_robot.drivers.servo_bus import BROADCAST, ShortFraming
+from continuum_robot.drivers.servo_bus import BROADCAST, HARDWARE_ERROR, TORQUE_OFF, BusServos, ShortFraming
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 

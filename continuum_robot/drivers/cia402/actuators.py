@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF
 from continuum_robot.drivers.can_bus import Frame
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.bus import CanOpenBus
 from continuum_robot.drivers.cia402.codec import state_of, wrapped
 from continuum_robot.drivers.cia402.settings import AUTO, HOLD, Cia402
 from continuum_robot.drivers.polled import BusActuators, Sample
+from continuum_robot.drivers.servo_bus import HARDWARE_ERROR, TORQUE_OFF
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 

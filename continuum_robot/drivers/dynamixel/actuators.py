@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.dynamixel import models, protocol_2, registers
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.polled import POSITION_JUMP, RECEIVE_TIMEOUT, Sample
-from continuum_robot.drivers.servo_bus import BROADCAST
+from continuum_robot.drivers.servo_bus import BROADCAST, HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import BusServos
 from continuum_robot.drivers.dynamixel import models, protocol_2
 from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.emulator_1 import EmulatedProtocol1
 from continuum_robot.drivers.dynamixel.protocol_1 import TABLE, Protocol1Actuators
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
-from continuum_robot.drivers.servo_bus import ServoBus, ShortFraming
+from continuum_robot.drivers.servo_bus import BusServos, ServoBus, ShortFraming
 from continuum_robot.drivers.servo_emulation import EmulatedServos, MotorPort
 from continuum_robot.drivers.short_servos import READ
 from continuum_robot.drivers.survey import Finding, servo_findings

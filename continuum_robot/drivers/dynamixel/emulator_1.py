@@ -17,9 +17,9 @@ from continuum_robot.drivers.servo_emulation import (
     OVERHEATING,
     WRONG_MODEL,
     EmulatedServo,
+    EmulatedShortServos,
     MotorPort,
 )
-from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 _SIZE, _ID, _BAUD = 74, 3, 4
 _MAXIMUM_TORQUE, _VOLATILE = 14, 24

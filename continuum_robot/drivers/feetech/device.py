@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import BusServos
 from continuum_robot.drivers.feetech.actuators import TABLE, FeetechActuators
 from continuum_robot.drivers.feetech.emulator import EmulatedFeetech
 from continuum_robot.drivers.feetech.settings import Feetech
-from continuum_robot.drivers.servo_bus import ServoBus, ShortFraming
+from continuum_robot.drivers.servo_bus import BusServos, ServoBus, ShortFraming
 from continuum_robot.drivers.servo_emulation import EmulatedServos, MotorPort
 from continuum_robot.drivers.short_servos import READ
 from continuum_robot.drivers.survey import Finding, servo_findings

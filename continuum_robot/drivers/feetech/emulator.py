@@ -29,9 +29,9 @@ from continuum_robot.drivers.servo_emulation import (
     OVERHEATING,
     WRONG_MODEL,
     EmulatedServo,
+    EmulatedShortServos,
     MotorPort,
 )
-from continuum_robot.drivers.short_emulation import EmulatedShortServos
 
 STS3215 = 777
 _SIZE, _ID, _BAUD, _MAXIMUM_TORQUE, _VOLATILE = 71, 5, 6, 16, 40

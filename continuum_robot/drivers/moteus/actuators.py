@@ -12,11 +12,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.drivers.moteus import frames
 from continuum_robot.drivers.moteus.frames import FdcanusbFraming, FdLine
 from continuum_robot.drivers.moteus.settings import Moteus
 from continuum_robot.drivers.polled import Sample
+from continuum_robot.drivers.servo_bus import HARDWARE_ERROR, TORQUE_OFF, BusServos
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 

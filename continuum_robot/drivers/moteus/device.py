@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from continuum_robot.drivers.bus_servos import BusServos
 from continuum_robot.drivers.moteus import frames
 from continuum_robot.drivers.moteus.actuators import MoteusActuators
 from continuum_robot.drivers.moteus.emulator import EmulatedMoteus
 from continuum_robot.drivers.moteus.settings import Moteus
-from continuum_robot.drivers.servo_bus import ServoBus
+from continuum_robot.drivers.servo_bus import BusServos, ServoBus
 from continuum_robot.drivers.servo_emulation import EmulatedServos, MotorPort
 from continuum_robot.drivers.survey import Finding, servo_findings
 from continuum_robot.errors import ParameterError

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.emulated_sensor import BOOT_S, EmulatedSensor
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.rokubi_serial.codec import (
     BASE_RATE_HZ,
     BAUD_RATES_BPS,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers import cobs
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.string_encoder_serial.codec import (
     CHANNELS,
     BoardFrame,

@@ -88,13 +88,14 @@ _SMOOTH = 1e-6
 
 
 class ChainRubbing:
-    """Dry friction of N tendons along their K pieces at most, a row each: Euler's capstan law at the chain's own angles.
+    """Dry friction of N tendons along K pieces at most, a row each: Euler's capstan law at the chain's own angles.
 
     Derived here. A tendon that slides towards its spool keeps exp(-mu t_k) of its tension T in piece k, after it has
-    turned by t_k; one that slides away has exp(mu t_k) of it. In between, with m in [-1, 1] for how much of the friction
-    acts, it is exp(-m mu t_k) T, and friction takes T m w_k off the pull of piece k, w_k = (1 - exp(-m mu t_k)) / m. Its
-    power is T m times the rate of sum w_k l_k, with the shortening l_k of piece k. Over w of the last piece that is how
-    far the tendon has slid, averaged over its guides by what rubs there. T m w is a spring on that way up to its limit.
+    turned by t_k; one that slides away has exp(mu t_k) of it. In between, with m in [-1, 1] for how much of the
+    friction acts, it is exp(-m mu t_k) T, and friction takes T m w_k off the pull of piece k, w_k = (1 - exp(-m mu
+    t_k)) / m. Its power is T m times the rate of sum w_k l_k, with the shortening l_k of piece k. Over w of the last
+    piece that is how far the tendon has slid, averaged over its guides by what rubs there. T m w is a spring on that
+    way up to its limit.
     """
 
     def __init__(self, robot: Robot, friction: PathFriction, model: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from continuum_robot.drivers.can_bus import LONGEST_DATA, Frame, frame_bytes, frame_of_slcan, frame_parts, slcan_line
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES
 
 BUS_OFF_CLASS = 0x40

@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from continuum_robot.drivers.local_port import SocketPort
-from continuum_robot.drivers.pty import Pty, serve
+from continuum_robot.drivers.local_port import Pty, SocketPort, serve
+from continuum_robot.drivers.polled import Urgency
 from continuum_robot.drivers.servo_emulation import FAULTS, EmulatedServos
-from continuum_robot.drivers.urgency import Urgency
 from continuum_robot.errors import DeviceError
 
 UNPLUGGED = "unplugged"

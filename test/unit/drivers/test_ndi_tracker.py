@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 from robot_files import changed_robot
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.ndi_serial import network
 from continuum_robot.drivers.ndi_serial import tracker as driver
 from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
-from continuum_robot.drivers.ndi_serial.network import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
-from continuum_robot.drivers.ndi_serial.tracker import NdiTracker
+from continuum_robot.drivers.ndi_serial.tracker import NdiTracker, check_sum
 from continuum_robot.drivers.protocols import TrackedPose, Tracker
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3
@@ -251,7 +249,7 @@ def test_a_tracker_on_a_network_gives_the_same_tip_without_the_library(networked
 
 
 def test_a_tracker_on_a_network_that_is_silent_from_the_start_is_said(networked, monkeypatch):
-    monkeypatch.setattr(network, "SET_UP_S", 0.2)
+    monkeypatch.setattr(driver, "SET_UP_S", 0.2)
     networked.faults.add("silent")
     with pytest.raises(DeviceError, match="INIT"):
         NdiTracker(BASE, networked.port).open()
@@ -259,7 +257,7 @@ def test_a_tracker_on_a_network_that_is_silent_from_the_start_is_said(networked,
 
 @pytest.mark.parametrize("fault", ["silent", "wrong_check"])
 def test_a_tracker_on_a_network_that_falls_silent_is_an_error_in_time_and_set_up_again(networked, monkeypatch, fault):
-    monkeypatch.setattr(network, "TRACK_S", 0.1)
+    monkeypatch.setattr(driver, "TRACK_S", 0.1)
     tracker = NdiTracker(BASE, networked.port)
     tracker.open()
     networked.faults.add(fault)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.drivers.measured_tensions import measured
+from continuum_robot.drivers.around import measured
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.openscale.codec import STANDARD_GRAVITY, LineStream, ScaleLine, encode, parse
 from continuum_robot.drivers.openscale.emulator import OpenScaleEmulator
 from continuum_robot.drivers.openscale.sensors import OpenScaleSensors
@@ -23,7 +24,6 @@ from continuum_robot.drivers.protocols import (
     TendonReading,
     TensionSensors,
 )
-from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.simulation.wire.pacing import Pacer
 

@@ -18,8 +18,8 @@ from robot_files import robot_file
 
 from continuum_robot.app.running.simulation_level import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import StringReading, TendonActuators
-from continuum_robot.drivers.pty import Pty
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot import doors
 from continuum_robot.robot.description import Robot

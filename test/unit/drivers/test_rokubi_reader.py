@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import ForceReading, ForceSensor
-from continuum_robot.drivers.pty import Pty
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial

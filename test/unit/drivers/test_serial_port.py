@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from continuum_robot.drivers.pty import Pty
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.serial_port import SerialPort, explain
 from continuum_robot.errors import DeviceError
 

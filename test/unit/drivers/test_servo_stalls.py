@@ -17,13 +17,12 @@ import pytest
 from emulated_servos import SERVOS, ServoMotor, driver_of, dynamixels, position_stand, positioned
 from servo_stand import PERIOD_S, ServoLoop, Servos, servo_robot
 
-from continuum_robot.drivers.bus_servos import SILENT_SERVO
 from continuum_robot.drivers.dynamixel import protocol_2
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.polled import RECEIVE_TIMEOUT
 from continuum_robot.drivers.serial_port import SerialPort
-from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S
+from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S, SILENT_SERVO
 from continuum_robot.experiments.fault_campaign.servos import VirtualServos
 from continuum_robot.identification.procedures.load_onset import LoadOnset
 from continuum_robot.identification.procedures.procedure import ProcedureRun

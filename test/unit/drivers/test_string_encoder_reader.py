@@ -14,8 +14,8 @@ from crc_oracle import crc_ccitt_false
 from string_board import NAMES, Bench
 
 from continuum_robot.drivers import cobs
+from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import StringEncoders
-from continuum_robot.drivers.pty import Pty
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError

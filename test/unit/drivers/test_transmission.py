@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from transmitted_robots import pair
 
+from continuum_robot.drivers.around import REFUSED, transmitted
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.protocols import CountsFromPowerOn, DisplacementActuators, TendonReading, never
-from continuum_robot.drivers.transmission import REFUSED, transmitted
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import Coupling
 from continuum_robot.robot.hardware import Motor

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from continuum_robot.drivers.line_faults import LINE_FAULTS, LineFaults
+from continuum_robot.drivers.emulated_sensor import LINE_FAULTS, LineFaults
 from continuum_robot.drivers.protocols import ForceSensor
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
