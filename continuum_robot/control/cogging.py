@@ -25,16 +25,6 @@ class CoggingCompensation:
     """Force that balances the cogging of each motor: linear between the entries of a table over a motor's turn.
 
     The force acts later than the angle was read: the table is read where the motor will be then.
-
-    Parameters
-    ----------
-    tendon_count : N
-
-    Attributes
-    ----------
-    here_n : cogging at the angles of the newest reading, N on the tendons
-    ahead_n : force to add to the commanded tensions, N
-    acts : switched on, or still fading out
     """
 
     tendon_count: cython.int
@@ -63,20 +53,7 @@ class CoggingCompensation:
         lead_s: float = 0.0,
         fastest_m_per_s: Sequence[float] = (),
     ) -> None:
-        """Use a table from the next cycle on; an empty one switches off. Between two cycles only.
-
-        Parameters
-        ----------
-        force_n : N rows of equal length over a turn of each motor from the devices' zero on, N on the tendon
-        m_per_turn : tendon spooled by a turn of each motor, N values, m
-        lead_s : time from a cycle to the middle of its command's effect, s; the reading's age is added
-        fastest_m_per_s : speed at which each motor's forces have faded to 0, full below half of it, N values, m/s;
-            empty: none. Forces that change faster than the current follows would shake the motor
-
-        Raises
-        ------
-        ParameterError : a negative lead, rows of other numbers, a value that is not finite, a turn that winds nothing
-        """
+        """Use a table from the next cycle on; an empty one switches off. Between two cycles only."""
         if not 0 <= lead_s < math.inf:
             raise ParameterError("lead_s", lead_s, "a time of at least 0 s")
         rows = [[float(value) for value in row] for row in force_n]
@@ -109,16 +86,7 @@ class CoggingCompensation:
             self.here_n, self.ahead_n = vector(self.tendon_count), vector(self.tendon_count)
 
     def switch(self, *, on: bool) -> None:
-        """Compensate from now on or no longer; fades in and out over 0.2 s at 1 kHz. Between two cycles only.
-
-        Parameters
-        ----------
-        on : compensate
-
-        Raises
-        ------
-        ParameterError : on without a table
-        """
+        """Compensate from now on or no longer; fades in and out over 0.2 s at 1 kHz. Between two cycles only."""
         if on and not self.entries:
             raise ParameterError("on", on, "a table first: continuum-robot calibrate-cogging")
         self.desired = on
@@ -195,11 +163,6 @@ class CoggingCompensation:
 
 
 def strongest_harmonic(force_n: Sequence[float]) -> int:
-    """The harmonic of a turn with the largest amplitude, at least 1.
-
-    Parameters
-    ----------
-    force_n : over a turn, evenly spaced, N
-    """
+    """The harmonic of a turn with the largest amplitude, at least 1."""
     amplitude = np.abs(np.fft.rfft(np.asarray(force_n, dtype=float)))[1:]
     return int(np.argmax(amplitude)) + 1

@@ -70,27 +70,13 @@ class ContactSense:
 
     @classmethod
     def nothing(cls, size: int, invalid_reason: str = "") -> ContactSense:
-        """No contact is known.
-
-        Parameters
-        ----------
-        size : number 2m of Clarke coordinates
-        invalid_reason : why none can be detected; empty: none has been yet
-        """
+        """No contact is known."""
         return cls(in_contact=False, force=np.full(size, np.nan), invalid_reason=invalid_reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """One cycle of the reaction.
-
-    Attributes
-    ----------
-    reference : what the controller is to follow
-    state : following, holding, retracting, retracted, complying, guided, pressing or returning
-    reason : why it does not follow, empty where it does
-    limited : whether the offset is at its largest
-    """
+    """One cycle of the reaction."""
 
     reference: ClarkeReference
     state: str

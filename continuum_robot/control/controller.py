@@ -18,16 +18,7 @@ Vector = NDArray[np.float64]
 
 
 def checked_pretension(pretension_n: float) -> float:
-    """A pretension that is asked for, checked.
-
-    Parameters
-    ----------
-    pretension_n : N
-
-    Raises
-    ------
-    ParameterError : negative or not finite
-    """
+    """A pretension that is asked for, checked."""
     if not 0 <= pretension_n < math.inf:
         raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
     return float(pretension_n)

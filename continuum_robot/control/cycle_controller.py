@@ -23,27 +23,7 @@ from continuum_robot.stepped.products import multiply
 
 @cython.cclass
 class CycleController:
-    """A controller that the driver's cycle steps, in either form; what it asks for is for those that inherit.
-
-    Parameters
-    ----------
-    robot : with ``control`` settings
-
-    Attributes
-    ----------
-    manifold : of the robot's tendons
-    settings : in use
-    needs_python : whether only the interpreted form can step it
-    takes_displacements : whether it answers by displacements, m, instead of tensions, N
-    clarke, clarke_rate : measured coordinates and their rates in the last step, m, m/s
-    payload : of the model that it feeds forward; None where it has none
-    force : desired generalised force, N; NaN where the last state got no answer
-    command : desired tensions, N, or displacements, m; NaN as there
-
-    Raises
-    ------
-    ParameterError : a robot without control settings
-    """
+    """A controller that the driver's cycle steps, in either form; what it asks for is for those that inherit."""
 
     manifold = cython.declare(object, visibility="readonly")
     settings = cython.declare(object, visibility="readonly")
@@ -79,16 +59,7 @@ class CycleController:
         self.payload = None
 
     def set_settings(self, settings: ControlSettings) -> None:
-        """Go on in the same state with other settings, between two cycles.
-
-        Parameters
-        ----------
-        settings : with one entry of gains a segment
-
-        Raises
-        ------
-        ParameterError : settings that do not fit the robot; the old ones stay
-        """
+        """Go on in the same state with other settings, between two cycles."""
         self._check(settings)
         self._take_settings(settings)
 
@@ -115,14 +86,6 @@ class CycleController:
         """Go to another pretension at the settings' rate while the place is held. Between two cycles only.
 
         What it adds to the tensions lies in their null space: it forces no coordinate.
-
-        Parameters
-        ----------
-        pretension_n : least tension that is left on every tendon, N
-
-        Raises
-        ------
-        ParameterError : negative or not finite
         """
         if self.forces.strategy == PRELOAD and pretension_n != self.asked_pretension_n:
             raise ParameterError(
@@ -131,27 +94,13 @@ class CycleController:
         self.asked_pretension_n = checked_pretension(pretension_n)
 
     def ask_payload(self, payload_kg: float) -> None:
-        """Take another payload into the model, evenly in ``PAYLOAD_S`` of rod/payload.py. Between two cycles only.
-
-        Parameters
-        ----------
-        payload_kg : what the tip carries, kg
-
-        Raises
-        ------
-        ParameterError : a controller without a model of the rod's weight
-        """
+        """Take another payload into the model, evenly in ``PAYLOAD_S`` of rod/payload.py. Between two cycles only."""
         if self.payload is None:
             raise ParameterError("payload_kg", payload_kg, "no change: the controller has no model of the weight")
         self.payload.ask(payload_kg)
 
     def set_gravity(self, gravity_m_per_s2: list[float]) -> None:
-        """Go on in another gravity, as a stage turns the robot. From any thread.
-
-        Parameters
-        ----------
-        gravity_m_per_s2 : in the base frame, three values, m/s^2
-        """
+        """Go on in another gravity, as a stage turns the robot. From any thread."""
         if self.payload is not None:  # else it has no model of the weight
             self.payload.turn(gravity_m_per_s2)
 

@@ -51,21 +51,7 @@ _ROUGHLY_EQUAL = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class DelayMargin:
-    """How far a robot's loop is from instability.
-
-    Attributes
-    ----------
-    margin_s : delay between reading and command, beyond the computing delay, from which on the loop is unstable, s; 0
-        where it is unstable without one, infinite where no delay makes it so
-    crossover_hz : frequency at which the loop then rings, Hz; NaN where nothing crosses
-    phase_margin_rad : least phase lag of all coordinates at once that makes the loop unstable, rad; NaN where nothing
-        crosses
-    gain_margin : factor on all gains from which on the loop is unstable; infinite above 1000, NaN in an unstable loop
-    coordinate : index of the Clarke coordinate that rings most
-    computing_delay_s : that the loop has already: from a reading to its command on the motors, s
-    plant : "rod": the linear model of rod, tendons and motors; "motors": the motors' mass alone; "servos": servos that
-        hold displacements
-    """
+    """How far a robot's loop is from instability."""
 
     margin_s: float
     crossover_hz: float
@@ -105,12 +91,7 @@ class SampledLoop:
         return replace(self, C=_force(self.terms, gains))
 
     def transition(self, gain: complex = 1.0) -> NDArray[np.complex128]:
-        """The closed loop's transition matrix, (n, n), with a factor on the loop's gain; stable inside |z| = 1.
-
-        Parameters
-        ----------
-        gain : number; a complex one is a phase in all coordinates
-        """
+        """The closed loop's transition matrix, (n, n), with a factor on the loop's gain; stable inside |z| = 1."""
         return np.asarray(self.A - gain * self.B @ self.C, dtype=np.complex128)
 
     def is_stable(self, gain: complex = 1.0) -> bool:
@@ -118,12 +99,7 @@ class SampledLoop:
         return bool(np.abs(np.linalg.eigvals(self.transition(gain))).max() <= 1 + _MARGINAL)
 
     def response(self, frequency_rad_per_s: Vector) -> NDArray[np.complex128]:
-        """Frequency response of the open loop, shape (k, coordinates, coordinates).
-
-        Parameters
-        ----------
-        frequency_rad_per_s : shape (k,), rad/s
-        """
+        """Frequency response of the open loop, shape (k, coordinates, coordinates)."""
         z = np.exp(1j * self.period_s * np.atleast_1d(frequency_rad_per_s))[:, None, None]
         return np.asarray(self.C @ np.linalg.solve(z * np.eye(len(self.A)) - self.A, self.B.astype(complex)[None]))
 
@@ -138,19 +114,6 @@ def delay_margin_s(
     """Additional delay between reading and command that the robot's Clarke PID loop stands, from its file alone.
 
     For a robot whose actuators take displacements that of the integral on its shape, at the rate of its bus.
-
-    Parameters
-    ----------
-    robot : with ``actuators`` and ``control``. Of a mechanism only the motors' reflected mass counts, which bounds the
-        margin from below: the mass and the damping of its body lower the crossover frequency or add phase
-    computing_cycles : number of cycles from a reading to its command on the motors that are counted as normal; 1 covers
-        bus and motor board of a controller inside the driver's cycle
-    period_s : of the loop, s; None: that of the robot's file
-    velocity_filter_s : time constant of the motor boards' velocity, s; 0: none
-
-    Raises
-    ------
-    ParameterError : a robot without actuators or control, or a number outside its range
     """
     if robot.takes_displacements:
         return _servo_margins(robot)
@@ -212,12 +175,7 @@ def sampled_loop(
     period_s: float | None = None,
     velocity_filter_s: float = BOARD_VELOCITY_FILTER_S,
 ) -> SampledLoop:
-    """Sampled open loop of a robot under its Clarke controller. Arguments as for :func:`delay_margin_s`.
-
-    Raises
-    ------
-    ParameterError : a robot without actuators or control, or a number outside its range
-    """
+    """Sampled open loop of a robot under its Clarke controller. Arguments as for :func:`delay_margin_s`."""
     if robot.actuators is None or robot.control is None or not robot.control.gains:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and control, with gains")
     if computing_cycles < 0:
@@ -267,21 +225,7 @@ def _force(terms: Vector, gains: Sequence[PidGains]) -> Vector:
 
 
 def linear_plant(robot: Robot) -> tuple[Vector, Vector, Vector]:
-    """Rod and motors about the straight shape, tendons tight, in Clarke coordinates: x' = A x + B f, q = C x.
-
-    Parameters
-    ----------
-    robot : with ``actuators``; of a mechanism, the motors alone
-
-    Returns
-    -------
-    A (n, n), B (n, coordinates) and C (coordinates, n) in SI units; f is the commanded generalised force (N), q the
-    Clarke coordinates at the spools (m)
-
-    Raises
-    ------
-    ParameterError : no actuators
-    """
+    """Rod and motors about the straight shape, tendons tight, in Clarke coordinates: x' = A x + B f, q = C x."""
     return _motors(robot) if robot.traits.without_statics else _rod_and_motors(robot)
 
 
@@ -396,10 +340,6 @@ def late_latency_s(robot: Robot) -> float | None:
     """Age of a state above which the command that answers it comes too late, s; None: half of the command timeout.
 
     Half of the robot's delay margin, and at most half of its command timeout. The loops of servos do not wait for it.
-
-    Parameters
-    ----------
-    robot : with limits
     """
     if robot.limits is None or robot.actuators is None or robot.control is None or robot.takes_displacements:
         return None

@@ -81,23 +81,6 @@ class DisplacementController(CycleController):
 
     Where the measured loads show that all tendons are tight, :attr:`clarke` are those of the measured displacements
     less the stretch under these loads; else those of the model's equilibrium that the measured displacements hold.
-
-    Parameters
-    ----------
-    robot : a rod whose actuators take displacements, with ``control`` settings
-
-    Attributes
-    ----------
-    takes_displacements : True
-    rod : the model, with the payload that is asked for
-    coefficients : of the shape that is asked for, (n,)
-    tension : on the paths at that shape, (N,), N
-    load : at the servos: with the friction of the paths, (N,), N
-    unsolved : steps whose reference no tensions hold; the command stays then, a count
-
-    Raises
-    ------
-    ParameterError : another robot
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -162,33 +145,16 @@ class DisplacementController(CycleController):
     # --- what is measured
 
     def take(self, reading: MeasuredTendons) -> None:
-        """Hear of a reading before :meth:`observe`.
-
-        Parameters
-        ----------
-        reading : of the cycle
-        """
+        """Hear of a reading before :meth:`observe`."""
         self._measured_n = np.array(reading.tension_n, dtype=float)
         self._stamp_s = float(reading.stamp_s)
 
     def see(self, clarke: Vector, stamp_s: float) -> None:
-        """Hear of coordinates that sensors of the shape measured. From any thread.
-
-        Parameters
-        ----------
-        clarke : shape (2m,), m; not finite: forgotten
-        stamp_s : of the measurement, on the clock of the readings, s
-        """
+        """Hear of coordinates that sensors of the shape measured. From any thread."""
         self._seen = (stamp_s, np.array(clarke)) if np.isfinite(clarke).all() else None
 
     def see_tip(self, place: Vector, stamp_s: float) -> None:
-        """Hear of the tip's place that a tracker measured. From any thread.
-
-        Parameters
-        ----------
-        place : base frame, shape (3,), m; not finite: forgotten
-        stamp_s : of the measurement, on the clock of the readings, s
-        """
+        """Hear of the tip's place that a tracker measured. From any thread."""
         self._seen_tip = (stamp_s, np.array(place)) if np.isfinite(place).all() else None
 
     def observe(self, displacement: list[float], velocity: list[float]) -> bool:

@@ -35,17 +35,6 @@ class DisplacementLimiter:
     3. Speed and acceleration. The command follows a moving target without lag while the target keeps both limits. Else
        it goes straight towards it, at the fastest speed from which every tendon can stop there; a change of velocity is
        scaled down as a whole. Each tendon can always stop within its range.
-
-    Parameters
-    ----------
-    limits : of the robot
-    tendon_count : N
-
-    Attributes
-    ----------
-    command : the newest command, shape (N,), m
-    velocity : at which it arrived there, shape (N,), m/s
-    limited : the LIMITED_ bits of the newest step, shape (N,)
     """
 
     def __init__(self, limits: DisplacementLimits, tendon_count: int) -> None:
@@ -56,13 +45,7 @@ class DisplacementLimiter:
         self.reset(np.zeros(tendon_count))
 
     def reset(self, displacement_m: Vector, middle_m: Vector | float = 0.0) -> None:
-        """Start at rest from a displacement.
-
-        Parameters
-        ----------
-        displacement_m : shape (N,), m, within the range
-        middle_m : of the range: 0, but where displacements count from nowhere
-        """
+        """Start at rest from a displacement."""
         self.command, self._middle = np.array(displacement_m, dtype=float), middle_m
         self.rest()
 
@@ -72,14 +55,7 @@ class DisplacementLimiter:
         self._target_velocity = np.zeros_like(self.command)
 
     def step(self, desired: Vector, dt: float, speed_m_per_s: Vector | float = np.inf) -> None:
-        """The next command.
-
-        Parameters
-        ----------
-        desired : shape (N,), m; NaN: unknown
-        dt : time since the previous command, s
-        speed_m_per_s : lower than that of the limits, for all or shape (N,)
-        """
+        """The next command."""
         target, limited = self._within_range(np.asarray(desired, dtype=float))
         self.limited = limited
         if not dt > 0.0:
@@ -108,12 +84,7 @@ class DisplacementLimiter:
         limited[short] |= bits
 
     def brake(self, dt: float) -> None:
-        """Come to rest as fast as the acceleration allows, and stay there.
-
-        Parameters
-        ----------
-        dt : time since the previous command, s
-        """
+        """Come to rest as fast as the acceleration allows, and stay there."""
         self._move(np.zeros_like(self.velocity), dt)
         self._target, self._target_velocity = self.command.copy(), self.velocity.copy()
 

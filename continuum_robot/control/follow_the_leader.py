@@ -33,20 +33,7 @@ _LONGEST_STEP_M = 0.005
 
 
 class Path:
-    """A path in space by its arc length, straight before its begin.
-
-    Parameters
-    ----------
-    points_m : places on it in the stage's frame, (k, 3), m, at least four; the first is where the tip is at w = 0
-
-    Attributes
-    ----------
-    length_m : of it
-
-    Raises
-    ------
-    ParameterError : too few places, places that are not finite, or two that are the same
-    """
+    """A path in space by its arc length, straight before its begin."""
 
     def __init__(self, points_m: ArrayLike) -> None:
         points = np.array(points_m, dtype=float)
@@ -81,22 +68,7 @@ class Path:
 
 
 class FollowTheLeader:
-    """Coordinates of tendons and stage that have the body of a robot on a path.
-
-    Parameters
-    ----------
-    robot : a rod with limits and ``base_stage``
-    path : in the stage's frame
-    limit_fraction : of the tendons' limits that is used
-
-    Attributes
-    ----------
-    stations_m : arc lengths of the robot at which its body is compared with the path
-
-    Raises
-    ------
-    ParameterError : the tip is not at the path's begin where the robot is straight and the stage at 0
-    """
+    """Coordinates of tendons and stage that have the body of a robot on a path."""
 
     def __init__(self, robot: Robot, path: Path, limit_fraction: float = 0.95) -> None:
         self._path, self._stage, self._length_m = path, stage_of(robot), robot.length_m
@@ -110,29 +82,13 @@ class FollowTheLeader:
             raise ParameterError("path", path.at(0.0)[0], f"a path that begins at the tip of the straight robot, {tip}")
 
     def body(self, coordinates: Vector, coefficients: Vector | None = None) -> Vector:
-        """Places of the stations in the stage's frame, (stations, 3), m.
-
-        Parameters
-        ----------
-        coordinates : of tendons and stage, (2m + 2,)
-        coefficients : of the rod instead of what the tendons' coordinates make of it, (n,)
-        """
+        """Places of the stations in the stage's frame, (stations, 3), m."""
         shape = self._kinematics.coefficients(coordinates[:-2]) if coefficients is None else coefficients
         places = self._rod.poses(shape, self.stations_m)[:, :3, 3]
         return se3.apply(self._stage.pose(coordinates[-2:]), places)
 
     def plan(self, ways_m: ArrayLike, solve: Callable[[float, Vector], Vector] | None = None) -> Vector:
-        """Coordinates at increasing ways of the tip from 0 on, (k, 2m + 2), each from those before.
-
-        Parameters
-        ----------
-        ways_m : (k,), m
-        solve : another planner, from a way, m, and the coordinates before; None: this one
-
-        Raises
-        ------
-        ParameterError : ways further apart than 5 mm
-        """
+        """Coordinates at increasing ways of the tip from 0 on, (k, 2m + 2), each from those before."""
         ways = np.asarray(ways_m, dtype=float)
         if np.diff(ways, prepend=0.0).max() > _LONGEST_STEP_M * (1 + 1e-9):
             raise ParameterError("ways_m", float(np.diff(ways).max()), f"steps of at most {_LONGEST_STEP_M:g} m from 0")

@@ -24,21 +24,7 @@ ROUNDED_M_PER_S = cython.declare(cython.double, 1e-3)
 
 @cython.cclass
 class FrictionForce:
-    """What resists one motion: viscous and dry friction of the motors, and the hysteresis of the backbone.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Attributes
-    ----------
-    dry_fraction : of the motors' dry friction that counts
-    force : that resists after the last step, N
-
-    Raises
-    ------
-    ParameterError : a mechanism
-    """
+    """What resists one motion: viscous and dry friction of the motors, and the hysteresis of the backbone."""
 
     dry_fraction: cython.double
     force: cython.double[::1]

@@ -285,17 +285,7 @@ class InverseDynamicsController(CycleController):
 
 
 def under_inverse_dynamics(robot: Robot, **settings: float) -> Robot:
-    """The robot under this law.
-
-    Parameters
-    ----------
-    robot : with ``control`` settings
-    settings : of :class:`InverseDynamicsSettings` that are not the robot's, by name
-
-    Raises
-    ------
-    ParameterError : a robot without control settings
-    """
+    """The robot under this law."""
     own = dataclasses.replace(robot.control_settings.inverse_dynamics, **settings)
     control = dataclasses.replace(robot.control_settings, law=INVERSE_DYNAMICS_LAW, inverse_dynamics=own)
     return robot.changed(control=control)

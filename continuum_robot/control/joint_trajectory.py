@@ -24,14 +24,7 @@ MANIFOLD_TOLERANCE_FRACTION = 0.005
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryPoint:
-    """Where the joints are at a time.
-
-    Attributes
-    ----------
-    time_s : from the start, s
-    positions_m : of each joint, (k,), m
-    velocities_m_per_s : the same, (k,), m/s; empty: from the positions
-    """
+    """Where the joints are at a time."""
 
     time_s: float
     positions_m: Sequence[float]
@@ -44,17 +37,7 @@ def clarke_joints(robot: Robot) -> tuple[str, ...]:
 
 
 class JointTrajectory(Interpolated):
-    """A joint trajectory as a reference of the Clarke coordinates.
-
-    Parameters
-    ----------
-    times_s, positions_m, velocities_m_per_s : as of :class:`Interpolated`, of the coordinates
-    to_joints : (k, 2m), from the coordinates to the joints
-
-    Attributes
-    ----------
-    to_joints : as given
-    """
+    """A joint trajectory as a reference of the Clarke coordinates."""
 
     def __init__(self, times_s: Vector, positions_m: Vector, velocities_m_per_s: Vector, to_joints: Vector) -> None:
         super().__init__(times_s, positions_m, velocities_m_per_s)
@@ -64,20 +47,7 @@ class JointTrajectory(Interpolated):
 def joint_trajectory(
     robot: Robot, joints: Sequence[str], points: Sequence[TrajectoryPoint], here_m: ArrayLike
 ) -> JointTrajectory:
-    """A joint trajectory from where the reference is.
-
-    Parameters
-    ----------
-    robot : with limits
-    joints : names of all Clarke coordinates (:func:`clarke_joints`), or of all tendons, in any order
-    points : at increasing times; where the first is later than 0 s, the motion begins here
-    here_m : Clarke coordinates of the reference now, (2m,), m
-
-    Raises
-    ------
-    ParameterError : other joints, times that do not increase, values that are missing or not finite, a first point that
-        is not here, tendons that no Clarke coordinates move like that, displacements beyond the robot's limits
-    """
+    """A joint trajectory from where the reference is."""
     if robot.limits is None:
         raise ParameterError("robot.limits", None, f"limits in the file of robot {robot.name!r}")
     most_m = robot.limits.each("maximum_displacement_m", robot.tendon_count)

@@ -24,29 +24,14 @@ _SINGULAR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LeastSumBases:
-    """The sets of tendons.
-
-    Attributes
-    ----------
-    tendons : indices, (sets, coordinates)
-    inverses : tensions of a set per generalised force, (sets, coordinates, coordinates)
-    """
+    """The sets of tendons."""
 
     tendons: NDArray[np.intp]
     inverses: NDArray[np.float64]
 
 
 def least_sum_bases(displacement_matrix: NDArray[np.float64]) -> LeastSumBases:
-    """All sets of tendons that pull with least sum of tensions for some generalised force.
-
-    Parameters
-    ----------
-    displacement_matrix : D, (N, k)
-
-    Raises
-    ------
-    ParameterError : more sets than can be looked through
-    """
+    """All sets of tendons that pull with least sum of tensions for some generalised force."""
     D = displacement_matrix
     count, coordinates = D.shape
     sets = math.comb(count, coordinates)

@@ -55,23 +55,6 @@ class TensionLimiter:
     Limits form a convex set, so what lies between two tensions within 2 is within 2. From a previous command outside of
     2, after :meth:`reset` with a measured tension, the limits are approached at the rate limit: a jump is the greater
     evil. The first command is approached from 0 N unless :meth:`reset` gives otherwise.
-
-    Parameters
-    ----------
-    limits : of the robot
-    manifold : of its tendons, on which the controller acts. Where a common tension of a slice forces something, each
-        of its tendons is limited as one that pulls alone
-
-    Attributes
-    ----------
-    limits : in use
-    command : the newest command, N numbers in N; stepped code may share it
-    limited : the LIMITED_ bits of the newest step, N numbers
-    ceiling : greatest tensions now, at most the tendons' maximum, N numbers in N; may be written between two steps
-
-    Raises
-    ------
-    ParameterError : the minimum of all tendons together exceeds the total
     """
 
     limits = cython.declare(object, visibility="readonly")
@@ -117,16 +100,7 @@ class TensionLimiter:
         return np.array(self.command, dtype=float)
 
     def reset(self, tension: ArrayLike) -> None:
-        """Take a tension as the previous command, so that the next one starts from it.
-
-        Parameters
-        ----------
-        tension : shape (N,), N
-
-        Raises
-        ------
-        ParameterError : wrong shape, negative or not finite
-        """
+        """Take a tension as the previous command, so that the next one starts from it."""
         j: cython.int
         tension = np.array(tension, dtype=float)
         if tension.shape != (self._count,) or not np.all((tension >= 0) & (tension < math.inf)):
@@ -135,21 +109,7 @@ class TensionLimiter:
             self.command[j] = float(tension[j])
 
     def update(self, desired: ArrayLike, dt: float) -> LimitedTension:
-        """The command for desired tensions.
-
-        Parameters
-        ----------
-        desired : shape (N,), N; NaN: unknown
-        dt : time since the previous command, s
-
-        Returns
-        -------
-        the command, and what limited it
-
-        Raises
-        ------
-        ParameterError : wrong shape, or dt negative or not finite
-        """
+        """The command for desired tensions."""
         desired = np.asarray(desired, dtype=float)
         if desired.shape != (self._count,):
             raise ParameterError("desired", desired, f"{self._count} tensions, one a tendon")

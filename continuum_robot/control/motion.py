@@ -34,17 +34,7 @@ _QUINTIC_ACCELERATION = 10 / math.sqrt(3)
 
 @dataclass(frozen=True, slots=True)
 class MotionLimits:
-    """How fast a reference moves.
-
-    Attributes
-    ----------
-    speed_m_per_s : norm of the velocity of all coordinates, m/s, positive
-    acceleration_m_per_s2 : norm of their acceleration, m/s^2, positive
-
-    Raises
-    ------
-    ParameterError : a value that is not positive and finite
-    """
+    """How fast a reference moves."""
 
     speed_m_per_s: float
     acceleration_m_per_s2: float
@@ -56,12 +46,7 @@ class MotionLimits:
                 raise ParameterError(name, value, "a positive, finite number")
 
     def move_s(self, start: ArrayLike, end: ArrayLike) -> float:
-        """Duration of the shortest quintic move from rest to rest within the limits, s.
-
-        Parameters
-        ----------
-        start, end : shape (2m,), m
-        """
+        """Duration of the shortest quintic move from rest to rest within the limits, s."""
         way = float(np.linalg.norm(np.asarray(end, dtype=float) - np.asarray(start, dtype=float)))
         return max(
             _QUINTIC_SPEED * way / self.speed_m_per_s,
@@ -70,16 +55,7 @@ class MotionLimits:
 
 
 def motion_limits(robot: Robot) -> MotionLimits:
-    """Speed and acceleration of the file's ``reference`` section, or what follows from the largest displacement.
-
-    Parameters
-    ----------
-    robot : with limits
-
-    Raises
-    ------
-    ParameterError : neither is there
-    """
+    """Speed and acceleration of the file's ``reference`` section, or what follows from the largest displacement."""
     if robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the section limits")
     reference = robot.reference
@@ -97,17 +73,7 @@ def motion_limits(robot: Robot) -> MotionLimits:
 
 
 class LimitedMotion:
-    """A point in the space of the coordinates that follows targets or velocities within limits.
-
-    Parameters
-    ----------
-    limits : of speed and acceleration
-    position : where it rests at first, shape (2m,), m
-
-    Attributes
-    ----------
-    limits : in use; may be exchanged between two steps
-    """
+    """A point in the space of the coordinates that follows targets or velocities within limits."""
 
     def __init__(self, limits: MotionLimits, position: ArrayLike) -> None:
         self.limits = limits
@@ -124,39 +90,14 @@ class LimitedMotion:
         return not self._velocity.any()
 
     def reset(self, position: ArrayLike, velocity: ArrayLike | None = None) -> None:
-        """Start again.
-
-        Parameters
-        ----------
-        position : shape (2m,), m
-        velocity : shape (2m,), m/s; None: at rest
-
-        Raises
-        ------
-        ParameterError : a value that is not finite
-        """
+        """Start again."""
         self._position = _finite("position", position)
         size = self._position.size
         self._velocity = np.zeros(size) if velocity is None else _finite("velocity", velocity, size)
         self._acceleration = np.zeros(size)
 
     def towards(self, target: ArrayLike, dt: float, drift: ArrayLike | None = None) -> ClarkeReference:
-        """One step towards a target, so that it can come to rest there, or beside one that moves.
-
-        Parameters
-        ----------
-        target : where it is after the step, shape (2m,), m
-        dt : s, positive
-        drift : velocity of the target, shape (2m,), m/s; None: it rests
-
-        Returns
-        -------
-        the reference after the step
-
-        Raises
-        ------
-        ParameterError : a value that is not finite, or a dt that is not positive
-        """
+        """One step towards a target, so that it can come to rest there, or beside one that moves."""
         moved = np.zeros(self._position.size) if drift is None else _finite("drift", drift, self._position.size)
         way = _finite("target", target, self._position.size) - self._position - dt * moved
         distance = float(np.linalg.norm(way))
@@ -169,21 +110,7 @@ class LimitedMotion:
         return self.along(moved + way * (speed / distance), dt)
 
     def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:
-        """One step with a desired velocity; zero brings it to rest.
-
-        Parameters
-        ----------
-        velocity : shape (2m,), m/s
-        dt : s, positive
-
-        Returns
-        -------
-        the reference after the step
-
-        Raises
-        ------
-        ParameterError : a value that is not finite, or a dt that is not positive
-        """
+        """One step with a desired velocity; zero brings it to rest."""
         desired = shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
         change = shortened(desired - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
         self._velocity = self._velocity + change
@@ -193,14 +120,7 @@ class LimitedMotion:
 
 
 class Halt:
-    """A reference that comes to rest with a constant deceleration.
-
-    Parameters
-    ----------
-    position : where it begins, shape (2m,), m
-    velocity : with which it begins, shape (2m,), m/s
-    acceleration_m_per_s2 : deceleration, m/s^2, positive
-    """
+    """A reference that comes to rest with a constant deceleration."""
 
     def __init__(self, position: ArrayLike, velocity: ArrayLike, acceleration_m_per_s2: float) -> None:
         self._position, self._velocity = _finite("position", position), _finite("velocity", velocity)
@@ -226,12 +146,7 @@ class Halt:
 
 
 def shortened(vector: Vector, longest: float) -> Vector:
-    """A vector, shape (k,), in its direction at most as long as ``longest``, in its unit.
-
-    Parameters
-    ----------
-    vector : shape (k,), in its unit
-    """
+    """A vector, shape (k,), in its direction at most as long as ``longest``, in its unit."""
     length = float(np.linalg.norm(vector))
     return vector if length <= longest else vector * (longest / length)
 

@@ -41,15 +41,6 @@ class Pid:
 
     then it is kept within i_clamp_min and i_clamp_max. What is realised of an output (:meth:`realise`) counts as a
     bound of it, from the next step on.
-
-    Parameters
-    ----------
-    parameters : with arrays of shape (coordinates,)
-
-    Attributes
-    ----------
-    size : number of coordinates
-    error, p_term, i_term, d_term, feedforward, output, saturated : of the last step, see :class:`PidTerms`
     """
 
     parameters = cython.declare(object, visibility="readonly")
@@ -215,14 +206,6 @@ class Pid:
 
         The integral is kept in N, so a new i does not make the output jump. An integral that the new parameters cannot
         hold (i = 0, or narrower i_clamp) fades as in :meth:`begin`.
-
-        Parameters
-        ----------
-        parameters : for the same number of coordinates
-
-        Raises
-        ------
-        ParameterError : another number of coordinates
         """
         if parameters.p.shape != self.parameters.p.shape:
             raise ParameterError("parameters", parameters.p.size, f"gains for {self.size} coordinates")

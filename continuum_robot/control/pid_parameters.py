@@ -18,19 +18,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PidParameters:
-    """Parameters of :class:`Pid`, each an array of shape (coordinates,); units for coordinates in m, outputs in N.
-
-    Attributes
-    ----------
-    p, i, d : gains, N/m, N/(m.s), N.s/m
-    u_clamp_min, u_clamp_max : bounds of the output, N
-    i_clamp_min, i_clamp_max : bounds of the integral term, N
-    back_calculation_rate : 1 / tracking time constant where back-calculation is the strategy, else 0; 1/s
-    conditional_integration : where the integral rests while it would drive the output further into its bound
-    error_deadband : error up to which the integral rests, m
-    derivative_filter_time : time constant of the first-order low-pass on the measured rate, s; 0: none
-    reference_velocity_weight : fraction of the reference's velocity in the derivative term
-    """
+    """Parameters of :class:`Pid`, each an array of shape (coordinates,); units for coordinates in m, outputs in N."""
 
     p: Vector
     i: Vector
@@ -47,13 +35,7 @@ class PidParameters:
 
     @classmethod
     def from_gains(cls, gains: Sequence[PidGains], coordinates_per_entry: int = 2) -> PidParameters:
-        """Parameters from the gains of a robot file.
-
-        Parameters
-        ----------
-        gains : one entry a segment
-        coordinates_per_entry : number of consecutive coordinates that share an entry
-        """
+        """Parameters from the gains of a robot file."""
 
         def spread(values: Sequence[float]) -> Vector:
             return np.repeat(np.array(values, dtype=float), coordinates_per_entry)
@@ -77,17 +59,7 @@ class PidParameters:
 
 @dataclass(frozen=True, slots=True)
 class PidTerms:
-    """What one cycle of :class:`Pid` computed; arrays of shape (coordinates,).
-
-    Attributes
-    ----------
-    error : reference less measurement, m
-    p_term, d_term : N
-    i_term : the integral, and what is left of the output that the controller started from, N
-    feedforward : as given, N
-    output : sum of the four terms, within its bounds, N
-    saturated : where a bound changed the output
-    """
+    """What one cycle of :class:`Pid` computed; arrays of shape (coordinates,)."""
 
     error: Vector
     p_term: Vector
@@ -99,12 +71,7 @@ class PidTerms:
 
     @classmethod
     def unknown(cls, size: int) -> PidTerms:
-        """Terms of a controller that has none: NaN, and nothing saturated.
-
-        Parameters
-        ----------
-        size : number of coordinates
-        """
+        """Terms of a controller that has none: NaN, and nothing saturated."""
         nothing = np.full(size, np.nan)
         return cls(*(nothing,) * 6, np.zeros(size, dtype=bool))
 

@@ -56,12 +56,7 @@ class Reference(Protocol):
         return math.inf
 
     def at(self, t_s: float, /) -> ClarkeReference:
-        """The reference at a time, s; before 0 it rests where it starts, after the end where it ends.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s; before 0 it rests where it starts, after the end where it ends."""
 
 
 def make_reference(
@@ -115,19 +110,7 @@ def make_reference(
 
 
 def blend(start: Vector, reference: ClarkeReference, x: float, duration_s: float) -> ClarkeReference:
-    """From a standing position into a moving reference: ``start + w (reference - start)``, w a quintic polynomial.
-
-    Parameters
-    ----------
-    start : shape (2m,), m
-    reference : arrays of shape (2m,)
-    x : fraction of the duration that has passed, from 0 to 1
-    duration_s : of the blend, s
-
-    Returns
-    -------
-    position, velocity and acceleration, consistent with each other
-    """
+    """From a standing position into a moving reference: ``start + w (reference - start)``, w a quintic polynomial."""
     position, velocity, acceleration = (
         [float(value) for value in part] for part in (reference.position, reference.velocity, reference.acceleration)
     )
@@ -165,12 +148,7 @@ class Steps(Reference):
     dwell_s: float
 
     def at(self, t_s: float) -> ClarkeReference:
-        """The reference at a time, s; its velocity is 0, also where it steps.
-
-        Parameters
-        ----------
-        t_s : time since the reference began, s
-        """
+        """The reference at a time, s; its velocity is 0, also where it steps."""
         sign = (0.0, 1.0, 0.0, -1.0)[int(max(t_s, 0.0) / self.dwell_s) % 4]
         return ClarkeReference.at_rest(sign * self.amplitude_m)
 
@@ -219,10 +197,6 @@ class Circle(_Sweep):
 
     The radius grows from 0 to ``amplitude_m`` within ``entry_s`` by a quintic polynomial. With two amplitudes of a
     segment that differ it is an ellipse, with two frequencies a Lissajous figure.
-
-    Attributes
-    ----------
-    entry_s : s
     """
 
     entry_s: float
@@ -276,16 +250,6 @@ class Interpolated(Reference):
 
     Where the velocity at a sample is not given, it is that of the parabola through it and its two neighbours, and 0 at
     both ends. The velocity that :meth:`at` gives is the derivative of the position that it gives.
-
-    Parameters
-    ----------
-    times_s : increasing, from 0, shape (k,), s
-    positions_m : shape (k, 2m), m
-    velocities_m_per_s : shape (k, 2m), m/s; NaN where not given; None: none is
-
-    Attributes
-    ----------
-    stage : where the base stage is at the same times, its coordinates in place of the tendons'; None: no matter
     """
 
     stage: Interpolated | None = None
@@ -326,35 +290,13 @@ class Interpolated(Reference):
 
 
 def reference_columns(coordinate_count: int) -> tuple[str, ...]:
-    """Column names of a reference CSV: q_re_1_m, q_im_1_m, q_re_2_m, ...
-
-    Parameters
-    ----------
-    coordinate_count : 2m, or the number of a robot's that has others
-    """
+    """Column names of a reference CSV: q_re_1_m, q_im_1_m, q_re_2_m, ..."""
     parts = range((coordinate_count + 1) // 2)
     return tuple(f"q_{part}_{index + 1}_m" for index in parts for part in ("re", "im"))[:coordinate_count]
 
 
 def read_csv_reference(file: Path, coordinate_count: int, stage: BaseStage | None = None) -> Interpolated:
-    """Read a trajectory from a CSV file with a header line.
-
-    Parameters
-    ----------
-    file : with a column ``time_s`` and the columns of :func:`reference_columns`, in any order; beside them those of
-        :data:`STAGE_COLUMNS` that move the stage
-    coordinate_count : 2m
-    stage : that is moved along; None: none
-
-    Returns
-    -------
-    the trajectory, its time counted from the first row
-
-    Raises
-    ------
-    RecordingError : not readable, a column missing or unknown, a value not a finite number, times that do not increase,
-        fewer than two rows, a place or speed that the stage does not have; names file, line and column
-    """
+    """Read a trajectory from a CSV file with a header line."""
     columns = reference_columns(coordinate_count)
     table = read_csv_table(file, ("time_s", *columns), further=STAGE_COLUMNS.__contains__)
     table.check_length(2)
@@ -388,16 +330,6 @@ def _stage_way(table: CsvTable, times_s: Vector, stage: BaseStage | None) -> Int
 
 
 def rest_to_rest_fraction(t_s: float, duration_s: float) -> tuple[float, float, float]:
-    """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time.
-
-    Parameters
-    ----------
-    t_s : time since the beginning, s
-    duration_s : s
-
-    Returns
-    -------
-    the fraction of the way, its rate, 1/s, and its acceleration, 1/s^2
-    """
+    """10 x^3 - 15 x^4 + 6 x^5 of x = t / duration within [0, 1], and its first two derivatives in time."""
     x = min(max(t_s / duration_s, 0.0), 1.0)
     return quintic(x), quintic_slope(x) / duration_s, quintic_curvature(x) / duration_s**2

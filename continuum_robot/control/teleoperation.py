@@ -51,16 +51,7 @@ class Range:
 
 
 def clarke_range(robot: Robot) -> Range:
-    """Where no tendon's displacement exceeds 90 % of its ``limits.maximum_displacement_m``, either way.
-
-    Parameters
-    ----------
-    robot : with limits
-
-    Raises
-    ------
-    ParameterError : without
-    """
+    """Where no tendon's displacement exceeds 90 % of its ``limits.maximum_displacement_m``, either way."""
     if robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the section limits")
     displacement = controlled_manifold(robot).displacement_matrix
@@ -75,15 +66,7 @@ def tip_range(robot: Robot) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class TeleoperationStep:
-    """One step.
-
-    Attributes
-    ----------
-    reference : position, velocity, acceleration of the coordinates, or of the tip's target
-    moving : whether it moves
-    at_range : whether the range kept it from what was asked for
-    ignored : indices of axes that were not finite, and counted as zero
-    """
+    """One step."""
 
     reference: ClarkeReference
     moving: bool
@@ -92,19 +75,7 @@ class TeleoperationStep:
 
 
 class Teleoperation:
-    """Integrates the axes of a device into a position while the dead man's switch is held, else comes to rest.
-
-    Parameters
-    ----------
-    limits : of speed and acceleration; full deflection of one axis is full speed
-    position : where it starts at rest, shape (n,)
-    within : range of positions
-    deadzone : fraction of an axis' travel about its middle that counts as zero; the rest is stretched over the whole
-
-    Raises
-    ------
-    ParameterError : a deadzone outside [0, 1)
-    """
+    """Integrates the axes of a device into a position while the dead man's switch is held, else comes to rest."""
 
     def __init__(self, limits: MotionLimits, position: ArrayLike, within: Range, deadzone: float = 0.1) -> None:
         if not 0 <= deadzone < 1:
@@ -122,23 +93,7 @@ class Teleoperation:
         self._motion.reset(position)
 
     def update(self, axes: ArrayLike, held: bool, dt: float, speed: float = 1.0) -> TeleoperationStep:
-        """One step.
-
-        Parameters
-        ----------
-        axes : deflections in [-1, 1], shape (n,); beyond counts as the end, not finite as zero
-        held : whether the dead man's switch is held
-        dt : since the last step, s, positive
-        speed : fraction of the speed that full deflection asks for, in [0, 1]
-
-        Returns
-        -------
-        the reference; without ``held`` it comes to rest within the acceleration
-
-        Raises
-        ------
-        ParameterError : axes of another number, or a dt that is not positive
-        """
+        """One step."""
         motion, limits = self._motion, self._motion.limits
         values = np.array(axes, dtype=float)
         before = motion.reference
@@ -173,18 +128,7 @@ class Teleoperation:
 
 
 def axes_of_coordinates(axes: ArrayLike, coordinate_count: int, group: int) -> Vector:
-    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all.
-
-    Parameters
-    ----------
-    axes : x, y and z of the device, shape (3,), numbers from -1 to 1
-    coordinate_count : 2m, of a mechanism or of modes any
-    group : pair of coordinates from 0, the last one may be single; of no meaning where there are 1 or 3
-
-    Returns
-    -------
-    shape (coordinate_count,)
-    """
+    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all."""
     values = np.asarray(axes, dtype=float)
     if coordinate_count in (1, values.size):
         return values[:coordinate_count].copy()

@@ -36,23 +36,7 @@ FULL_TURN_RAD = cython.declare(cython.double, 6.283185307179586)
 
 @cython.cclass
 class TendonForces:
-    """Distributes a generalised force over the tendons; see :func:`distribute`.
-
-    Parameters
-    ----------
-    manifold : of the robot's tendons
-    strategy : ``shift``, ``redistribute``, ``clip``, ``least_sum`` or ``preload``
-    pretension_n : least tension that is left on every tendon, N, at least 0
-
-    Attributes
-    ----------
-    initial : least tensions that make the force, negative ones among them, N
-    tension : of all tendons, N
-
-    Raises
-    ------
-    ParameterError : as :meth:`set`
-    """
+    """Distributes a generalised force over the tendons; see :func:`distribute`."""
 
     tendon_count: cython.int
     coordinate_count: cython.int
@@ -96,13 +80,7 @@ class TendonForces:
         self.set(strategy, pretension_n)
 
     def set(self, strategy: str, pretension_n: float) -> None:
-        """Use another strategy or pretension from the next step on; see the class for the arguments.
-
-        Raises
-        ------
-        ParameterError : unknown strategy, negative pretension, ``redistribute`` for tendons that do not stand around a
-            circle, ``clip`` where a common tension forces something, ``least_sum`` for too many tendons
-        """
+        """Use another strategy or pretension from the next step on; see the class for the arguments."""
         if not pretension_n >= 0:
             raise ParameterError("pretension_n", pretension_n, "a tension of at least 0 N")
         codes = {
@@ -287,18 +265,6 @@ def distribute(strategy: str, generalized_force: Vector, manifold: ClarkeManifol
     Parameters
     ----------
     strategy : ``shift``, muhmann (28), ``redistribute``, ``clip``, ``least_sum`` or ``preload``
-    generalized_force : desired, shape (2m,), N
-    manifold : of the robot's tendons
-    pretension_n : least tension that is left on every tendon, or their preload, N, at least 0
-
-    Returns
-    -------
-    tensions, shape (N,), N, all >= pretension_n but with ``preload``; NaN where the force is NaN. Their generalised
-    force is the desired one but with ``clip``, wherever something was clipped
-
-    Raises
-    ------
-    ParameterError : unknown strategy, negative pretension, or a force of the wrong shape
     """
     forces = TendonForces(manifold, strategy, pretension_n)
     forces.step(_checked_force(generalized_force, manifold))
@@ -311,19 +277,6 @@ def initial_tension(generalized_force: Vector, manifold: ClarkeManifold) -> Vect
     The tendons of a distal segment load the proximal segments too: tau_k = sum over i >= k of (r_i / r_k) w_i with
     w_i = n_i / 2 M_P F_i. Solving that from the tip to the base and F_i = (2 / n_i) M_P^-1 w_i, muhmann (26), are one
     product with the transposed Jacobian of the Clarke coordinates.
-
-    Parameters
-    ----------
-    generalized_force : shape (2m,), N
-    manifold : of the robot's tendons
-
-    Returns
-    -------
-    shape (N,), N; sums to zero over each segment whose tendons stand evenly
-
-    Raises
-    ------
-    ParameterError : a force of the wrong shape
     """
     forces = TendonForces(manifold)
     forces.least(_checked_force(generalized_force, manifold))

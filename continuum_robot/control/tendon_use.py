@@ -17,25 +17,7 @@ Vector = NDArray[np.float64]
 
 
 class TendonUse:
-    """Displacements, predicted tensions and generalised forces as fractions of what is allowed: all are to be <= 1.
-
-    Parameters
-    ----------
-    robot : a rod with limits; without ``control`` tensions are predicted by shifting onto the least tension
-    fraction : of each limit that is used
-
-    Attributes
-    ----------
-    displacement_m : largest displacement that the file allows every tendon, m
-    displacement_matrix : displacement of the tendons over the Clarke coordinates, (N, 2m)
-    count : of fractions
-    pretension_n : least tension that is commanded, N
-    rows : for each kind of limit where its fractions stand
-
-    Raises
-    ------
-    ParameterError : a robot without limits
-    """
+    """Displacements, predicted tensions and generalised forces as fractions of what is allowed: all are to be <= 1."""
 
     def __init__(self, robot: Robot, fraction: float) -> None:
         limits = robot.limits
@@ -85,18 +67,7 @@ class TendonUse:
         return np.asarray(self._fractions(clarke[None], force[None], self._distributed(force)[None])[0])
 
     def under_motion(self, clarke: Vector, motion_n: Vector, stiffness: Vector) -> tuple[Vector, Vector, Vector]:
-        """Fractions of all limits in motion, and their slopes, at k moments.
-
-        Parameters
-        ----------
-        clarke : Clarke coordinates, (k, 2m), m
-        motion_n : generalised force of the motion, on top of that which holds the robot there, (k, 2m), N
-        stiffness : of :meth:`stiffness` there or nearby, (2m, 2m), N/m
-
-        Returns
-        -------
-        fractions, (k, rows); slopes by the coordinates, (k, rows, 2m), 1/m, and by the force, (k, rows, 2m), 1/N
-        """
+        """Fractions of all limits in motion, and their slopes, at k moments."""
         force = np.array([self._force(one) for one in clarke]) + motion_n
         size, change_n = force.shape[1], 1e-4 * float(self._maximum_n.min())
         changed = force[:, None] + np.vstack([np.zeros(size), change_n * np.eye(size)])
@@ -114,17 +85,7 @@ class TendonUse:
         return self._fractions(clarke, force, tension[:, 0]), by_position, by_force
 
     def tensions(self, use: Vector, slopes: Vector) -> tuple[Vector, Vector]:
-        """Tensions and slopes out of the fractions of :meth:`under_motion`.
-
-        Parameters
-        ----------
-        use : fractions, (k, rows)
-        slopes : of them, (k, rows, c)
-
-        Returns
-        -------
-        tensions, (k, N), N, and their slopes, (k, N, c)
-        """
+        """Tensions and slopes out of the fractions of :meth:`under_motion`."""
         rows = slice(self.rows["tension"].start, self.rows["tension"].stop - 1)
         return self._maximum_n * use[:, rows], self._maximum_n[:, None] * slopes[:, rows]
 

@@ -55,20 +55,7 @@ _RESONANCE_POINTS = (0.0, 0.3, 1.0, 3.0)
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """Gains that were found for a robot, and why these.
-
-    Attributes
-    ----------
-    control : the robot's settings with the gains; new ones where its file has none
-    margins : of the loop with them
-    before : of the loop with the gains of the file; None where it has none
-    mass_kg : that each part's coordinates show about the crossover, kg
-    stiffness_n_per_m : that each part's coordinates show at rest, N/m; 0 for a mechanism
-    zero_hz : both zeros of the PID, Hz
-    wanted_phase_rad, wanted_gain : margins that were asked for
-    computing_s, period_s : of the loop, s
-    limited_by : "phase" or "gain": which margin keeps the gains from being larger
-    """
+    """Gains that were found for a robot, and why these."""
 
     control: ControlSettings
     margins: DelayMargin
@@ -91,20 +78,7 @@ def tune(
     period_s: float | None = None,
     computing_cycles: int = 1,
 ) -> Tuning:
-    """PID gains for a robot from its model alone; for servos that hold displacements the integral on shape or tip.
-
-    Parameters
-    ----------
-    robot : with ``actuators`` and ``limits``; filter times, bounds and all else of its ``control`` stay
-    phase_margin_rad, gain_margin : that the loop keeps, on the linear plant about the straight shape
-    period_s : of the loop, s; None: that of the robot's file
-    computing_cycles : from a reading to its command on the motors; servos have one of their bus
-
-    Raises
-    ------
-    ParameterError : a robot without actuators or limits, one with another law, servos without a sensor of shape or tip,
-        or margins that no gains have
-    """
+    """PID gains for a robot from its model alone; for servos that hold displacements the integral on shape or tip."""
     if robot.actuators is None or robot.limits is None:
         raise ParameterError("robot", robot.name, "a robot file with the sections actuators and limits")
     period_s = 1 / robot.actuators.cycle_hz if period_s is None else period_s

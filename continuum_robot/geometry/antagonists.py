@@ -20,12 +20,6 @@ class AntagonistManifold(ClarkeManifold):
     other is paid out by: q_ij = +-sum over k <= i of (r_i / r_k) cos(psi_i - psi_k) q_k. Bending across the plane moves
     neither of a pair. How much a pair is not symmetric shows as inconsistency. No two tendons stand around a circle, so
     :attr:`transforms` is empty, and the force cannot be redistributed, only shifted or clipped.
-
-    Parameters
-    ----------
-    pitch_radii_m : distance of a segment's tendons from the backbone, m values, m
-    angles_rad : psi of each segment's first tendon from +x, m values, rad
-    from_base : whether a segment's tendons run from the base, m values; None: all do. Else from the segment's own start
     """
 
     def __init__(
@@ -51,11 +45,6 @@ class ModulatedManifold(ClarkeManifold):
     Derived here: muhmann (13) for the backbones, with the insertion of wang as a coordinate of its own. Backbones and
     carriage share no drive, so forces are shifted for each of both by itself. The carriage has no tendons around a
     circle: :attr:`transforms` is empty, and the force cannot be redistributed.
-
-    Parameters
-    ----------
-    count : number n of secondary backbones
-    pitch_radius_m : their distance from the central one, m
     """
 
     def __init__(self, count: int, pitch_radius_m: float) -> None:

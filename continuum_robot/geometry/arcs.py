@@ -31,10 +31,6 @@ def arc_pose(phi: ArrayLike, theta: ArrayLike, length_m: ArrayLike, s_m: ArrayLi
     Returns
     -------
     shape (..., 4, 4), batch axes broadcast over the arguments
-
-    Raises
-    ------
-    ParameterError : a length that is not positive
     """
     phi, theta, length_m, s_m = (np.asarray(value, dtype=float) for value in (phi, theta, length_m, s_m))
     if np.any(length_m <= 0):
@@ -71,10 +67,6 @@ def backbone_poses(phi: ArrayLike, theta: ArrayLike, lengths: ArrayLike, s: Arra
     Returns
     -------
     shape (k, 4, 4); at a junction, its pose belongs to both segments
-
-    Raises
-    ------
-    ParameterError : arrays of different lengths, or an arc length outside of the backbone
     """
     phi, theta, lengths = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (phi, theta, lengths))
     s = np.atleast_1d(np.asarray(s, dtype=float))

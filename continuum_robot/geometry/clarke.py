@@ -22,23 +22,11 @@ Array = NDArray[np.float64]
 class ClarkeTransform:
     """The Clarke transform of one segment's n tendons.
 
-    Parameters
-    ----------
-    count : number of tendons n, at least 3
-    angle_offset_rad : angle psi_0 of the first tendon from +x, rad
-    uneven_angles_rad : psi_j of tendons that do not stand evenly, (n,), rad; None: they do
-
     Attributes
     ----------
     matrix : M_P of muhmann (3), shape (2, n), of uneven tendons the pseudo-inverse of ``inverse``; read-only
     inverse : right inverse of M_P, muhmann (5), shape (n, 2); read-only
     angles_rad : psi_j, shape (n,), rad; read-only
-    even : whether they stand evenly
-    shift_direction : positive tensions that force nothing, (n,), the largest 1: equal ones of even tendons; read-only
-
-    Raises
-    ------
-    ParameterError : fewer than 3 tendons, an angle that is not finite, or tendons that cannot pull in every direction
     """
 
     def __init__(
@@ -295,10 +283,6 @@ class UnrelatedTendons(ClarkeManifold):
 
     So it is for helical tendons, which only the rod's mechanics ties to each other; derived here: the identity in place
     of muhmann (13). :attr:`transforms` is empty.
-
-    Parameters
-    ----------
-    count : number N of tendons
     """
 
     def __init__(self, count: int) -> None:

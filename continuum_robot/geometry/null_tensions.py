@@ -13,11 +13,8 @@ _LEAST_PULL = 1e-3  # of a null vector's largest entry: a tendon below it could 
 
 
 def positive_null_vector(D: Array) -> Array | None:
-    """Tensions v > 0 with D^T v = 0, largest 1, the most even ones where those are positive; None where there are none.
-
-    Parameters
-    ----------
-    D : (N, k), of full rank
+    """Tensions v > 0 with D^T v = 0, largest 1, the most even ones where those are positive; None where there
+    are none.
     """
     count = len(D)
     even = 1.0 - D @ np.linalg.lstsq(D, np.ones(count), rcond=None)[0]

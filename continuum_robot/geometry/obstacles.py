@@ -42,33 +42,14 @@ class ConvexObstacle:
             raise ParameterError("obstacle", self.shape, f"one of {', '.join(_DISTANCES)}; replace a mesh by those")
 
     def distance(self, points_m: ArrayLike) -> tuple[Vector, Vector]:
-        """Signed distances of points and their gradients.
-
-        Parameters
-        ----------
-        points_m : base frame, (k, 3), m
-
-        Returns
-        -------
-        distances, (k,), m, negative inside; gradients, (k, 3), base frame, of length 1
-        """
+        """Signed distances of points and their gradients."""
         own = (np.asarray(points_m, dtype=float) - self.position_m) @ self.rotation
         distance, gradient = _DISTANCES[self.shape](own, self.sizes_m)
         return distance, gradient @ self.rotation.T
 
 
 def least_distance(obstacles: Sequence[ConvexObstacle], points_m: Vector) -> tuple[Vector, Vector]:
-    """Distance of each point to the nearest obstacle.
-
-    Parameters
-    ----------
-    obstacles : any number
-    points_m : base frame, (k, 3), m
-
-    Returns
-    -------
-    distances, (k,), m, infinite without obstacles; gradients, (k, 3)
-    """
+    """Distance of each point to the nearest obstacle."""
     least, gradients = np.full(len(points_m), np.inf), np.zeros((len(points_m), 3))
     for obstacle in obstacles:
         distance, gradient = obstacle.distance(points_m)

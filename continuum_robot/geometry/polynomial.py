@@ -17,11 +17,9 @@ class Polynomial:
     Parameters
     ----------
     scale : of each coordinate, shape (m,), in its unit, positive
-    order : largest one
 
     Attributes
     ----------
-    size : number of monomials
     orders : of each monomial, from 0 on, shape (size,)
     """
 

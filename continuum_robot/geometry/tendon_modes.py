@@ -32,24 +32,6 @@ class TendonModes(ClarkeManifold):
 
     Tendons only pull, so a set of them can be forced both ways only while some positive tensions together force none of
     them: a mode without which no such tensions would be left over is passed over. :attr:`transforms` is empty.
-
-    Parameters
-    ----------
-    compliance : Q, (N, N), m/N
-    tip : (2, N) displacement of the tip along x and y per tension, m/N; each pair of coordinates is turned towards it
-    coordinates : how many
-    in_pairs : turn every two modes together towards the tip's x and y; else those alone that are equally soft
-    within : the manifold that the modes are a part of, whose tensions that force nothing shift the tendons; None: such
-        tensions are found
-
-    Attributes
-    ----------
-    shift_direction : positive tensions that force none of the coordinates, (N,), largest 1; read-only
-    compliances : of the coordinates' modes, from the softest on, (coordinates,), m/N; read-only
-
-    Raises
-    ------
-    ParameterError : fewer modes than coordinates that tendons can force both ways; names what each is left over
     """
 
     def __init__(

@@ -25,28 +25,7 @@ _PRELOAD_FRACTION = 0.05  # of the preload, by which a command outside the range
 
 
 class Coupling:
-    """The transmission of a robot with N tendons and M motors.
-
-    Parameters
-    ----------
-    robot : with ``actuators`` and ``transmission``
-
-    Attributes
-    ----------
-    matrix : T, (N, M)
-    inverse : its pseudoinverse, (M, N)
-    reach : T times that, on the displacements that motors can make, (N, N)
-    offset_m : q0, displacement of the tendons where the motors are at zero, (N,), m
-    shares : whether there are fewer motors than tendons
-    tolerance_m : how far a command may be outside the range of T, m
-    moves : which motor moves which tendon, (N, M)
-    motor : whose current is each tendon's, (N,)
-    told : what a motor's force adds to each tension, as far as the motors and the preload tell, (N, M)
-
-    Raises
-    ------
-    ParameterError : a robot without a transmission, or motors that are to make tensions which nothing tells
-    """
+    """The transmission of a robot with N tendons and M motors."""
 
     def __init__(self, robot: Robot) -> None:
         transmission, actuators = robot.transmission, robot.actuators

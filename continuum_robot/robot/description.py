@@ -51,13 +51,7 @@ _TURN_PLACES = 4097
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robot:
-    """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle.
-
-    Attributes
-    ----------
-    file_name : name of the file that it was read from; empty for a mapping
-    derived : a line for each value that the file leaves out since others say it
-    """
+    """A tendon-driven continuum robot. Tendons are numbered segment by segment from the base, then by angle."""
 
     schema_version: int = quantity(
         "version of this file format; required in a file", default=VERSION, ge=VERSION, le=VERSION

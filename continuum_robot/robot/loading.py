@@ -17,12 +17,7 @@ from continuum_robot.robot.schema import read
 
 
 def find_robot_file(robot: str | Path) -> Path:
-    """The path of a robot file given by path, or by the name of a shipped one.
-
-    Raises
-    ------
-    RobotFileError : neither a file nor a shipped name; names the shipped ones
-    """
+    """The path of a robot file given by path, or by the name of a shipped one."""
     path = Path(robot)
     if str(robot).startswith("~"):
         # Not expanduser(): it raises for a user that does not exist.
@@ -59,12 +54,7 @@ def load_robot(robot: str | Path) -> Robot:
 
 
 def parse_robot(text: str, file: Path | str | None = None) -> Robot:
-    """Read a robot from YAML text; ``file`` is only for the messages.
-
-    Raises
-    ------
-    RobotFileError : as of :func:`load_robot`
-    """
+    """Read a robot from YAML text; ``file`` is only for the messages."""
     path = None if file is None else Path(file)
     mapping, source = whole_robot(text, path)
     derived = fill(mapping)

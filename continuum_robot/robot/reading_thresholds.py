@@ -38,17 +38,7 @@ _GOALS_PER_PERIOD = 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingThresholds:
-    """Thresholds of the watch over readings and currents.
-
-    Attributes
-    ----------
-    tendon_m_per_n : stretch of a tendon for its tension, m/N
-    inconsistency_m : largest root mean square by which the displacements of a segment may miss the manifold, m
-    frozen_motion_m : how far the others say that a tendon moved which stands, beyond what stretches; (N,), m
-    frozen_force_n : change of the commanded generalised force that must move some tendon, (2m,), N
-    frozen_begin_s : how long a tendon that must move may take to begin to, s
-    current_mismatch_a : largest difference of commanded and measured current, (N,), A
-    """
+    """Thresholds of the watch over readings and currents."""
 
     tendon_m_per_n: float
     inconsistency_m: float
@@ -93,18 +83,7 @@ def _leave_one_out(robot: Robot) -> Vector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServoThresholds:
-    """Thresholds of the watch over servos that hold displacements.
-
-    Attributes
-    ----------
-    lag_m : largest distance between a commanded and a measured displacement, (N,), m
-    highest_n : greatest load of a tendon as its motor measures it slowly, with its dry friction and inertia, (N,), N
-    lowest_n : load below which a tendon is slack all the same, with that friction against it, (N,), N; -inf: none is
-    viscous_ns_per_m : by how much both move apart with the speed, (N,), N.s/m
-    frozen_motion_m : how far a command may move while a reading repeats bit by bit, (N,), m
-    frozen_begin_s : for how long, s
-    goals_hz : goals a second that are enough for a servo, which holds its place by itself
-    """
+    """Thresholds of the watch over servos that hold displacements."""
 
     lag_m: Vector
     highest_n: Vector

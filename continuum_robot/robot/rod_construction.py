@@ -27,12 +27,7 @@ PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class RodConstruction:
-    """What a robot with segments is made of, as its description asks for it, of a rod or of a mechanism.
-
-    Attributes
-    ----------
-    robot : with segments
-    """
+    """What a robot with segments is made of, as its description asks for it, of a rod or of a mechanism."""
 
     robot: Robot
 

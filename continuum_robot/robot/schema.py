@@ -29,21 +29,7 @@ _UNIT = re.compile(f"({'|'.join(_UNITS)})([2-9]?)")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a field means and which values it may take.
-
-    Attributes
-    ----------
-    doc : one sentence
-    unit : SI unit, "" for none, or for that in which the field's name ends
-    ge, gt, le, lt : bounds in the unit of the value, each None for none; they hold for every entry of a list
-    choices : the allowed strings, empty for any; with a ``door`` its names, too
-    length : number of entries a list must have, None for any
-    live : may be changed while the robot is active
-    filled : a text that must not be empty
-    door : entry points of other packages whose classes are further mappings, or have them as ``settings``, by ``kind``;
-        of a text, whose names are further choices
-    several : what a list of such mappings becomes, where that may stand in the place of one
-    """
+    """What a field means and which values it may take."""
 
     doc: str
     unit: str = ""
@@ -127,14 +113,7 @@ def unit_of(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where a mapping came from: the file, and the line of each dotted key, for error messages.
-
-    Attributes
-    ----------
-    file : None for a mapping that came from elsewhere
-    lines : line, from 1, of each dotted key
-    files : of keys that stand in other files
-    """
+    """Where a mapping came from: the file, and the line of each dotted key, for error messages."""
 
     file: Path | None = None
     lines: Mapping[str, int] = dataclasses.field(default_factory=dict)

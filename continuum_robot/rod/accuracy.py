@@ -20,16 +20,7 @@ _BEND, _STRAIN = 1.0, 0.02
 
 @dataclass(frozen=True, slots=True)
 class RodAccuracy:
-    """Errors by the quadrature where each segment is bent by about a radian.
-
-    Attributes
-    ----------
-    nodes : Gauss nodes of each piece
-    tip : of the tip's position, as a fraction of the length
-    mass : of the mass matrix, as a fraction of its largest entry, all coefficients as angles or strains of a segment
-    force : of the generalised force of weight and motion, as a fraction of the largest
-    tendons : of the tendons' lengths, as a fraction of the length
-    """
+    """Errors by the quadrature where each segment is bent by about a radian."""
 
     nodes: tuple[int, ...]
     tip: float
@@ -49,16 +40,7 @@ class RodAccuracy:
 
 
 def rod_accuracy(robot: Robot) -> RodAccuracy:
-    """Estimate the quadrature's errors of a rod, with the nodes that its bases state or get.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Raises
-    ------
-    ParameterError : a mechanism
-    """
+    """Estimate the quadrature's errors of a rod, with the nodes that its bases state or get."""
     rod = Rod(robot)
     nodes = tuple(len(piece.nodes) for piece in rod.arrays.pieces)
     finer = Rod(robot, nodes=max(nodes) + MORE_NODES)

@@ -33,11 +33,6 @@ REFERENCE_STRAIN: tuple[float, ...] = (0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 def basis_matrix(basis: Basis, ratio: float) -> Vector:
     """B at one place of a segment; at a break of the basis, behind it.
 
-    Parameters
-    ----------
-    basis : the segment's basis
-    ratio : s / l in [0, 1]
-
     Returns
     -------
     shape (6, coefficients), dimensionless (coefficients have the units of their strain)
@@ -67,12 +62,6 @@ TAPER_DEGREE = 6
 def gram(basis: Basis, weights: Weights, breaks: Sequence[float] = ()) -> Vector:
     """Integral of B^T W B over a segment of length 1, with W = diag(``weights``); exact up to ``TAPER_DEGREE``.
 
-    Parameters
-    ----------
-    basis : the segment's basis
-    weights : of the strains
-    breaks : fractions inside (0, 1) where the weights' slope jumps
-
     Returns
     -------
     shape (coefficients, coefficients)
@@ -91,10 +80,6 @@ def strain_matrix(
     parts: Iterable[tuple[Basis, float, Weights, Sequence[float]]],
 ) -> Vector:
     """Integral of B^T W B along a rod, with W = diag of six weights for each segment: johnston (27)-(29); exact.
-
-    Parameters
-    ----------
-    parts : for each segment its basis, its length (m), the weights of its strains, and their breaks: see :func:`gram`
 
     Returns
     -------

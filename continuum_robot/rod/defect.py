@@ -24,12 +24,7 @@ _STEP_RAD = math.pi / 6  # of a tendon about the backbone
 
 
 class CrossSections:
-    """Cross-sections between a rod's bodies, so close that no tendon begins, ends, bends off or turns far between.
-
-    Parameters
-    ----------
-    rod : the rod
-    """
+    """Cross-sections between a rod's bodies, so close that no tendon begins, ends, bends off or turns far between."""
 
     def __init__(self, rod: Rod) -> None:
         paths, end_m = rod.description.tendon_paths, rod.length_m
@@ -79,13 +74,6 @@ def defect(rod: Rod, gravity: Vector, body: Vector, c: Vector, tension: Vector) 
 
     At every cross-section the wrench beyond it, less what the tendons bear, over the stiffness is the strain that
     equilibrium asks for; its difference from the basis' strain moves the tip by the geometric Jacobian.
-
-    Parameters
-    ----------
-    rod : at rest
-    gravity, body : what weighs and loads it, as of its arrays
-    c : coefficients, (n,)
-    tension : on the paths of the tendons, (N,), N
     """
     return rod.cross_sections.missing(rod, gravity, body, c, tension)
 

@@ -41,17 +41,7 @@ class RodSegment:
 
     Attributes
     ----------
-    length_m : m
-    basis : which strains it has
     stiffness : (6,) E I_x, E I_y, G J (N.m^2), G A, G A, E A (N); rucker prints E I_zz where G J is meant in K_bt
-    damping : of the same strains, (6,), N.m^2.s and N.s
-    linear_density_kg_per_m : mass per length, kg/m
-    rotary_inertia_kg_m : moments of inertia per length about x, y and z, kg.m
-    rest_strain : xi* = (u*, v*), (6,), 1/m and dimensionless
-    taper : the backbone by whose factors its section changes along it; None: it does not
-    tendon_stiffness_nm2, tendon_density_kg_per_m, tendon_rotary_kg_m : what of the above is the tendons', which do not
-        taper: against bending, mass per length, and moment of inertia per length about a diameter
-    name : for messages
     """
 
     length_m: float

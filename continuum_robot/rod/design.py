@@ -48,10 +48,6 @@ class Sensitivity:
 
         Of the symmetric part, which is all of it where the loads have a potential; negative or infinite in a direction
         in which the rod is not stable or rigid.
-
-        Returns
-        -------
-        stiffnesses (3,), N/m; axes (3, 3) in base axes
         """
         values, axes = np.linalg.eigh((self.compliance[:3, :3] + self.compliance[:3, :3].T) / 2)
         with np.errstate(divide="ignore"):
@@ -59,21 +55,7 @@ class Sensitivity:
 
 
 def sensitivity(state: Equilibrium, s_m: float | None = None) -> Sensitivity:
-    """What small changes of tension and load do.
-
-    Parameters
-    ----------
-    state : an equilibrium
-    s_m : arc length of the place, m; None for the tip
-
-    Returns
-    -------
-    see there
-
-    Raises
-    ------
-    ParameterError : the rod is at the point of buckling, where its stiffness is singular
-    """
+    """What small changes of tension and load do."""
     pose, body = state.rod.moved(state.c, s_m)
     rotation = pose[:3, :3]
     jacobian = np.concatenate([rotation @ body[:3], rotation @ body[3:]])
@@ -84,17 +66,7 @@ def sensitivity(state: Equilibrium, s_m: float | None = None) -> Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Where the tip goes under many tensions.
-
-    Attributes
-    ----------
-    tension : (k, N) N
-    tip : (k, 4, 4) pose of the tip in the base frame
-    tilt_rad : (k,) angle between the tip's axis and the base's z
-    coefficients : (k, n) strain coefficients of the rod
-    stable, snaps, represented : (k,) bool, see :class:`continuum_robot.rod.statics.Equilibrium`
-    failed : number of tensions for which no equilibrium was found
-    """
+    """Where the tip goes under many tensions."""
 
     tension: Vector
     tip: Vector
@@ -107,12 +79,7 @@ class Workspace:
 
     @staticmethod
     def joined(parts: Sequence[Workspace]) -> Workspace:
-        """Several as one.
-
-        Parameters
-        ----------
-        parts : in their order; of one rod, at least one
-        """
+        """Several as one."""
         values: dict[str, Any] = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(Workspace)
@@ -142,23 +109,7 @@ class Workspace:
 
 
 def antagonistic_tensions(count: int, maximum_n: float, steps: int, directions: int = 16) -> Vector:
-    """Tensions that pull in every direction with the two tendons next to it, as an actuation that wastes nothing.
-
-    Parameters
-    ----------
-    count : tendons, equally spaced
-    maximum_n : largest tension, N
-    steps : tensions from 0 to ``maximum_n``, 0 left out
-    directions : directions around
-
-    Returns
-    -------
-    (1 + steps * directions, count), the first without tension
-
-    Raises
-    ------
-    ParameterError : no tendon, step or direction, or a tension that is not positive
-    """
+    """Tensions that pull in every direction with the two tendons next to it, as an actuation that wastes nothing."""
     if count < 1 or steps < 1 or directions < 1 or not maximum_n > 0:
         raise ParameterError(
             "workspace", (count, maximum_n, steps, directions), "tendons, steps, directions of 1 or more, tension > 0 N"
@@ -178,17 +129,6 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
 
     One segment alone: rays of growing tension around it. Else for each segment its own direction and tension, and for
     each tendon that is routed one by one its own tension, by a Halton sequence.
-
-    Parameters
-    ----------
-    robot : with one segment or more
-    maximum_n : largest tension of a tendon, N
-    samples : about how many
-    routed : pull the tendons that are routed one by one, too; without, they have none, where segments have tendons
-
-    Returns
-    -------
-    (k, N), N
     """
     counts = [segment.tendons.count for segment in robot.segments if segment.tendons.count]
     alone = len(robot.routed_tendons) if routed or not counts else 0
@@ -207,33 +147,14 @@ def workspace_tensions(robot: Robot, maximum_n: float, samples: int, *, routed: 
 
 
 def tension_lines(tensions: Vector) -> list[Vector]:
-    """The tensions cut where they do not grow: along each piece a state of rest is the start for the next.
-
-    Parameters
-    ----------
-    tensions : (k, N), N
-
-    Returns
-    -------
-    the pieces, (k_i, N) each
-    """
+    """The tensions cut where they do not grow: along each piece a state of rest is the start for the next."""
     rows = np.atleast_2d(tensions)
     cuts = np.flatnonzero(~(rows[1:] >= rows[:-1]).all(axis=1)) + 1
     return list(np.split(rows, cuts))
 
 
 def workspace(rod: Rod, tensions: Vector) -> Workspace:
-    """Tip poses for many tensions; those without an equilibrium are counted and left out.
-
-    Parameters
-    ----------
-    rod : the rod, with its weight and loads
-    tensions : (k, N) N; a list along which they grow is solved fastest
-
-    Returns
-    -------
-    the poses
-    """
+    """Tip poses for many tensions; those without an equilibrium are counted and left out."""
     balance = Balance(rod)
     found: list[Equilibrium] = []
     failed = 0

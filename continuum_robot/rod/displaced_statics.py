@@ -33,19 +33,7 @@ _LONGEST_STEP_M = 1e-3  # friction goes by the tension of the step before
 
 @dataclass(frozen=True)
 class DisplacedReplay:
-    """Shapes for T samples of N tendons, m segments.
-
-    Attributes
-    ----------
-    c : coefficients of the rod, (T, n)
-    tip : pose of the tip in the base frame, (T, 4, 4)
-    path : what the tendons' paths shorten by, (T, N), m
-    tension : at the servos, (T, N), N
-    point : of the tip's frame, in the base frame, (T, 3), m
-    sensitivity : derivative of ``point`` with respect to the parameters, (T, 3, P), in the order of
-        :attr:`DisplacedStatics.parameters`; None where not asked for
-    tension_slope : derivative of ``tension`` likewise, (T, N, P)
-    """
+    """Shapes for T samples of N tendons, m segments."""
 
     c: Array
     tip: Array
@@ -57,24 +45,7 @@ class DisplacedReplay:
 
 
 class DisplacedStatics:
-    """Quasi-static model of a robot with ``displaced_tendons``.
-
-    Parameters
-    ----------
-    robot : rod, weight and ``displaced_tendons``
-    friction : False leaves the friction out
-
-    Attributes
-    ----------
-    rod : of the robot
-    parameters : slice of every parameter in the sensitivities: ``angle_rad`` (m), ``log_bending_stiffness`` (m),
-        ``gravity_m_per_s2`` (3), ``spiral_rad_per_m``, ``log_compliance``, ``log_straight_over`` (1 each),
-        ``log_tendon_stiffness``, ``zero_m``, ``gain``, ``friction_fraction`` (N each)
-
-    Raises
-    ------
-    ParameterError : a robot without ``displaced_tendons``
-    """
+    """Quasi-static model of a robot with ``displaced_tendons``."""
 
     def __init__(self, robot: Robot, *, friction: bool = True) -> None:
         tendons = robot.displaced_tendons
@@ -105,12 +76,6 @@ class DisplacedStatics:
     ) -> DisplacedReplay:
         """Shapes for readings in their order in time.
 
-        Parameters
-        ----------
-        displacement : what the servos read, pulled in positive, (T, N), m; finite
-        point_m : point of the tip's frame that ``point`` follows, (3,), m
-        sensitivities : compute the derivatives too
-
         Returns
         -------
         shapes and tensions
@@ -118,7 +83,6 @@ class DisplacedStatics:
         Raises
         ------
         ParameterError : wrong shape, or values that are not finite
-        ConvergenceError : no equilibrium found
         """
         readings, count = np.asarray(displacement, dtype=float), self._tendon.shape[1]
         if readings.ndim != 2 or readings.shape[1] != count or not np.isfinite(readings).all():

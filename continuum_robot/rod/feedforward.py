@@ -13,17 +13,7 @@ from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 
 
 def clarke_feedforward(robot: Robot) -> HoldingForce:
-    """The generalised forces K_M q and g_M of muhmann (25), apart from each other.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Returns
-    -------
-    function: coordinates of the tendons (2m,), m -> elastic (2m,) and gravity (2m,), N; tendons that give their sum
-    hold the robot there, one with general tendons near the straight configuration. Not for use by two threads at once.
-    """
+    """The generalised forces K_M q and g_M of muhmann (25), apart from each other."""
     rod, shape = under_pretension(robot, Rod(robot, paths=())), coefficients_from_clarke(robot)
     return HoldingForce(shape.T @ rod.arrays.stiffness @ shape, shape, rod)  # K_M of (25)
 
@@ -32,11 +22,6 @@ def under_pretension(robot: Robot, rod: Rod) -> Rod:
     """The rod as stiff as its tendons leave it that run straight between disks or spiral, at the robot's pretension.
 
     Such a tendon at the same tension pulls a bent rod on: minus the second derivatives of the lengths times tensions.
-
-    Parameters
-    ----------
-    robot : whose ``displaced_tendons`` say so; others leave the rod as it is
-    rod : of this robot; its stiffness is changed
     """
     if robot.control is not None and robot.displaced_tendons is not None and robot.displaced_tendons.bends_paths:
         balance, straight = Balance(Rod(robot)), np.zeros(rod.n)

@@ -17,10 +17,6 @@ def curvature_matrix(robot: Robot) -> Vector:
     """Curvature about x and about y at every grating per strain coefficient, (2 g, n), 1/m per 1/m: johnston (4).
 
     A grating where two segments meet is on the first.
-
-    Parameters
-    ----------
-    robot : a rod, with a fibre or without
     """
     matrix = np.zeros((2 * len(robot.gratings_m), robot.coefficient_count))
     places = coefficient_slices(robot)
@@ -33,32 +29,18 @@ def curvature_matrix(robot: Robot) -> Vector:
 
 
 def curvature_lever_m2(robot: Robot) -> Vector:
-    """By what a curvature is multiplied to weigh as much as a tendon's displacement where its segment bends so, (2 g,).
-
-    Parameters
-    ----------
-    robot : a rod, with a fibre or without
+    """By what a curvature is multiplied to weigh as much as a tendon's displacement where its segment bends so,
+    (2 g,).
     """
     segments = [robot.segments[segment_at(robot, s_m)] for s_m in robot.gratings_m]
     return np.repeat([segment.tendons.pitch_radius_m * segment.length_m for segment in segments], 2)
 
 
 def curvature_readings(robot: Robot) -> Vector:
-    """What of every curvature is read per strain coefficient: curvatures times their lever, (2 g, n), m per 1/m.
-
-    Parameters
-    ----------
-    robot : a rod, with a fibre or without
-    """
+    """What of every curvature is read per strain coefficient: curvatures times their lever, (2 g, n), m per 1/m."""
     return np.asarray(curvature_lever_m2(robot)[:, None] * curvature_matrix(robot))
 
 
 def segment_at(robot: Robot, s_m: float) -> int:
-    """Index of the segment at an arc length from the base; where two meet, the first.
-
-    Parameters
-    ----------
-    robot : a rod
-    s_m : arc length, m
-    """
+    """Index of the segment at an arc length from the base; where two meet, the first."""
     return max(0, int(np.searchsorted(robot.segment_starts_m, s_m * (1 - 1e-12))) - 1)

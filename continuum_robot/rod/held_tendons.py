@@ -25,15 +25,7 @@ stretch under the friction."""
 
 @dataclass(frozen=True, slots=True)
 class HeldTendons:
-    """Numbers of N tendons, shape (N,) each.
-
-    Attributes
-    ----------
-    stiffness_n_per_m : load per stretch of tendon and drive
-    zero_m : what is taken in at reading 0; negative: slack
-    gain : what is taken in over what the servo reads
-    friction_fraction : fraction of the load that friction takes up before the tendon slides
-    """
+    """Numbers of N tendons, shape (N,) each."""
 
     stiffness_n_per_m: Vector
     zero_m: Vector
@@ -59,13 +51,7 @@ class HeldTendons:
         return self.gain * reading + self.zero_m
 
     def reading(self, path_m: Vector, load_n: Vector) -> Vector:
-        """Readings at which the servos hold a load.
-
-        Parameters
-        ----------
-        path_m : what the paths are shorter by than on the straight rod, (..., N), m
-        load_n : at the servos, at least 0, (..., N), N
-        """
+        """Readings at which the servos hold a load."""
         return np.asarray((path_m + load_n / self.stiffness_n_per_m - self.zero_m) / self.gain)
 
     def path(self, reading: Vector, load_n: Vector) -> Vector:

@@ -26,17 +26,6 @@ class HoldingForce:
     ----------
     stiffness : K_M, shape (2m, 2m), N/m
     shape : from Clarke coordinates to coefficients, shape (n, 2m), 1/m per m
-    rod : whose weight it is, and what else loads it
-
-    Attributes
-    ----------
-    parts : the three arguments, of which another one is made
-    native : whether compiled code can call it
-    elastic, gravity : of the last step, N
-
-    Raises
-    ------
-    ParameterError : no library of the kernel, for the compiled form
     """
 
     parts = cython.declare(object, visibility="readonly")

@@ -28,7 +28,6 @@ class Parts:
     backbone_inertia : mass of the backbone, muhmann (10), (16)
     disk_inertia : mass of the disks, muhmann (14), (18)
     capstan_inertia : of the capstans, johnston (22)-(24); not beside a model of the motors, whose rotors it is
-    rotor_inertia : of the motors, where no capstans have it; not beside a model of the motors
     """
 
     rotational_energy: bool = False
@@ -43,10 +42,6 @@ def distributed_mass(robot: Robot, index: int, parts: Parts) -> dict[str, tuple[
     """Mass per length (kg/m) and rho I about a diameter (kg.m) of what lies all along segment ``index``, by part.
 
     Of a backbone that tapers: what it states, by which its taper's factors are meant.
-
-    Parameters
-    ----------
-    parts : what has inertia
     """
     found = {}
     if parts.backbone_inertia:
@@ -73,11 +68,6 @@ def tendon_mass(robot: Robot, parts: Parts) -> Vector | None:
     """Of what moves with the displacements of the tendons, (N, N), kg; None where nothing does.
 
     The tendons themselves, muhmann (12) with (13); capstans, johnston (22)-(24); rotors of the motors.
-
-    Parameters
-    ----------
-    robot : a rod
-    parts : what has inertia
     """
     masses_kg = np.zeros(robot.tendon_count)
     for segment, start_m, place in zip(robot.segments, robot.segment_starts_m, robot.tendon_slices, strict=True):
@@ -100,11 +90,6 @@ def section_stiffness(robot: Robot, index: int) -> Vector:
     Of the backbone, and against bending of every tendon that runs through the segment. muhmann (19) counts the
     segment's own tendons only; those of later segments bend with it as well, as in his (11). Of a backbone that tapers:
     what it states, by which its taper's factors are meant.
-
-    Parameters
-    ----------
-    robot : a rod
-    index : of the segment, from 0
     """
     backbone = robot.segments[index].backbone
     of_tendons_nm2 = sum(
@@ -121,11 +106,6 @@ def section_damping(robot: Robot, index: int) -> Vector:
     Dissipation 1/2 integral of d_theta l |kappa'|^2 ds over the segment. For a constant basis this is d_theta l^2, in
     Clarke coordinates d_theta / r_d^2 (muhmann prints d_theta below (25)). The other strains are damped in the same
     time against their own stiffness, which no robot file states.
-
-    Parameters
-    ----------
-    robot : a rod
-    index : of the segment, from 0
     """
     segment, stiffness = robot.segments[index], section_stiffness(robot, index)
     bending_nm2s = segment.bending_damping_nms * segment.length_m  # muhmann (20)

@@ -21,13 +21,7 @@ _MOST_PLACES = 2000
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """Where a body runs deepest through itself.
-
-    Attributes
-    ----------
-    first_m, second_m : arc lengths that meet, m; equal where it bends more tightly than its own radius
-    depth_m : by how much the two are closer than their radii, m
-    """
+    """Where a body runs deepest through itself."""
 
     first_m: float
     second_m: float
@@ -47,12 +41,6 @@ def tube_intersection(position_m: ArrayLike, s_m: ArrayLike, radius_m: ArrayLike
 
     Places less than half a turn of the tube's own radius apart, pi r along the arc, touch only where the tube bends
     more tightly than that radius.
-
-    Parameters
-    ----------
-    position_m : of the backbone, (k, 3), m, at steps of a fraction of the radius
-    s_m : arc lengths there, increasing, (k,), m
-    radius_m : of the body there, (k,) or one, m
     """
     places, s = np.asarray(position_m, dtype=float), np.asarray(s_m, dtype=float)
     radius = np.broadcast_to(np.asarray(radius_m, dtype=float), s.shape)
@@ -78,12 +66,7 @@ def self_intersections(robot: Robot, shapes: ArrayLike) -> list[Intersection | N
 
     Parameters
     ----------
-    robot : a rod; its body has the radius of each segment's disks
     shapes : strain coefficients, (k, n)
-
-    Raises
-    ------
-    ParameterError : a mechanism, or not n finite numbers
     """
     radii = np.array([segment.disks.radius_m for segment in robot.segments])
     length_m = robot.length_m

@@ -28,21 +28,9 @@ def inverse_kinematics(
 
     Of the tensions that bring it there, those are found that the start leads to; none is preferred otherwise.
 
-    Parameters
-    ----------
-    rod : with its loads
-    target : position of the tip (3,), m, or its pose (4, 4), in the base frame
-    start_n : tensions to begin with, (N,) or one number, N
-    least_n, most_n : limits of the tensions, (N,) or one number each, N
-
-    Returns
-    -------
-    the equilibrium, with its tensions
-
     Raises
     ------
     ParameterError : a target of another shape, or a start outside of the limits
-    ConvergenceError : the target is not reached within the limits; the residual is what is left, m or rad
     """
     goal = np.asarray(target, dtype=float)
     if goal.shape not in ((3,), (4, 4)) or not np.isfinite(goal).all():

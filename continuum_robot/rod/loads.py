@@ -21,15 +21,7 @@ _NONE: Triple = (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class PointWrench:
-    """A force and a moment at one place of the rod.
-
-    Attributes
-    ----------
-    s_m : arc length from the base, m
-    force_n, moment_nm : (3,), N and N.m
-    frame : "base": they keep their direction; "body": they turn with the cross-section
-    offset_m : (3,) point of application in the body frame at ``s_m``, m
-    """
+    """A force and a moment at one place of the rod."""
 
     s_m: float
     force_n: Triple = _NONE
@@ -43,15 +35,7 @@ class PointWrench:
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedLoad:
-    """A force and a moment per arc length between two places.
-
-    Attributes
-    ----------
-    force_n_per_m, moment_n : (3,) per length of the undeformed rod, N/m and N.m/m; or a function of the arc length (m)
-        that is smooth between ``start_m`` and ``end_m``
-    frame : as of :class:`PointWrench`
-    start_m, end_m : arc lengths from the base, m; None for the rod's end
-    """
+    """A force and a moment per arc length between two places."""
 
     force_n_per_m: Triple | Callable[[float], Triple] = _NONE
     moment_n: Triple | Callable[[float], Triple] = _NONE

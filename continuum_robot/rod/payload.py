@@ -20,14 +20,6 @@ class Payload:
     """Writes the payload into the numbers of a rod, which the kernel reads at each call; goes to another one evenly.
 
     Gravity, which a stage turns, it writes at once.
-
-    Parameters
-    ----------
-    rod : whose payload it is from now on; what the rod itself reports as ``payload_kg`` does not follow
-
-    Attributes
-    ----------
-    mass_kg : in the rod's numbers now, kg
     """
 
     mass_kg = cython.declare(cython.double, visibility="readonly")

@@ -16,17 +16,7 @@ Vector = NDArray[np.float64]
 
 
 class RodPlaces:
-    """Frames and Jacobians at arc lengths. Not for use by two threads at once, but for :meth:`prepare`.
-
-    Parameters
-    ----------
-    robot : a rod
-    stations_m : arc lengths that will be asked for in each step, m
-
-    Attributes
-    ----------
-    robot : as given
-    """
+    """Frames and Jacobians at arc lengths. Not for use by two threads at once, but for :meth:`prepare`."""
 
     def __init__(self, robot: Robot, stations_m: Sequence[float] = ()) -> None:
         self.robot, self._known = robot, tuple(stations_m)
@@ -39,26 +29,12 @@ class RodPlaces:
             self._look = _Look(self.robot, (*self._known, s_m))
 
     def poses(self, c: ArrayLike, s: ArrayLike) -> Vector:
-        """Frames (k, 4, 4) in the base frame at arc lengths ``s`` (k,), m.
-
-        Parameters
-        ----------
-        c : (n,)
-
-        Raises
-        ------
-        ParameterError : an arc length off the robot
-        """
+        """Frames (k, 4, 4) in the base frame at arc lengths ``s`` (k,), m."""
         look = self._look
         return look.rod.stations(s).poses(look.at(c), look.c)
 
     def body_jacobian(self, c: ArrayLike, s: float) -> Vector:
-        """Jacobian (6, n) of the twist (linear, angular) at arc length ``s`` (m), in the frame's own axes.
-
-        Parameters
-        ----------
-        c : (n,)
-        """
+        """Jacobian (6, n) of the twist (linear, angular) at arc length ``s`` (m), in the frame's own axes."""
         look = self._look
         stations, at = look.rod.stations([s]), look.at(c)
         return np.asarray(stations.jacobians(at, stations.poses(at, look.c))[0])

@@ -39,13 +39,7 @@ Progress: TypeAlias = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Lengths of tendons at c.
-
-    Attributes
-    ----------
-    length_m : (N,), m
-    gradient : by the coefficients, (N, n)
-    """
+    """Lengths of tendons at c."""
 
     length_m: Vector
     gradient: Vector
@@ -53,13 +47,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Energies:
-    """Energies of a rod.
-
-    Attributes
-    ----------
-    kinetic_j, elastic_j : J
-    potential_j : of weight and of dead forces, 0 for what is at the base, J; dead moments and following loads have none
-    """
+    """Energies of a rod."""
 
     kinetic_j: float
     elastic_j: float
@@ -73,15 +61,7 @@ class Energies:
 
 @dataclass(frozen=True, slots=True)
 class Equilibria:
-    """Of many robots; NaN of those that did not converge.
-
-    Attributes
-    ----------
-    c : (robots, n)
-    hessian : minus the derivative of the force by c, (robots, n, n)
-    iterations : of Newton's method, (robots,)
-    converged : (robots,)
-    """
+    """Of many robots; NaN of those that did not converge."""
 
     c: Vector
     hessian: Vector
@@ -98,15 +78,7 @@ class Equilibria:
 
 @dataclass(frozen=True, slots=True)
 class Gradient:
-    """Of a function of a motion's end, and the end.
-
-    Attributes
-    ----------
-    c, momentum : at the end, (n,)
-    by_c, by_momentum : gradient by the start's, (n,)
-    by_tension : (steps, N)
-    along : along each direction of the numbers, (directions,)
-    """
+    """Of a function of a motion's end, and the end."""
 
     c: Vector
     momentum: Vector

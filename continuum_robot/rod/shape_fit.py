@@ -19,17 +19,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeData:
-    """What is known of a rod; NaN, or None, for what is not. Standard deviations are of the measurements.
-
-    Attributes
-    ----------
-    tension : (N,) N
-    displacement : (N,) of the tendons, pulled in positive, m
-    string_extension : (strings,) m
-    positions : (s_m, (x, y, z)) of points of the backbone in the base frame, m
-    tension_sigma_n, displacement_sigma_m, string_sigma_m, position_sigma_m : standard deviations
-    model_sigma_rad : bending angle that unknown loads are expected to cause
-    """
+    """What is known of a rod; NaN, or None, for what is not. Standard deviations are of the measurements."""
 
     tension: ArrayLike | None = None
     displacement: ArrayLike | None = None
@@ -44,17 +34,7 @@ class ShapeData:
 
 @dataclass(frozen=True, slots=True)
 class ShapeFit:
-    """A shape from mixed data.
-
-    Attributes
-    ----------
-    c : (n,) coefficients
-    tension : (N,) estimated tensions, N
-    covariance : (n, n) covariance of ``c``, to first order
-    residuals : measured less fitted, over their standard deviations, in the order of :class:`ShapeData`
-    unbalanced_rad : bending angle that the load which the fit had to assume causes; of the order of ``model_sigma_rad``
-        or less where model and data agree
-    """
+    """A shape from mixed data."""
 
     c: Vector
     tension: Vector
@@ -69,20 +49,9 @@ def fit_shape(rod: Rod, data: ShapeData, start: ArrayLike | None = None) -> Shap
     Weighted least squares over coefficients and tensions (not negative), with the balance of forces as a further
     measurement whose standard deviation stands for unknown loads.
 
-    Parameters
-    ----------
-    rod : with its loads
-    data : what is known
-    start : first guess of the coefficients, (n,); None: the equilibrium under the known tensions
-
     Returns
     -------
     shape, tensions, and how well they fit
-
-    Raises
-    ------
-    ParameterError : arrays of the wrong size
-    ConvergenceError : no minimum found
     """
     balance, n, count = Balance(rod), rod.n, rod.tendon_count
     strings = rod.strings

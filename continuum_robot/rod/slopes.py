@@ -22,15 +22,7 @@ Vector = NDArray[np.float64]
 def terms_slope(
     rod: Rod, c: Vector, changes: Mapping[str, Vector], *, gravity: Vector | None = None, body: Vector | None = None
 ) -> Vector:
-    """Derivative of the force of weight and loads at rest in c, (n,), along changes of gravity, body or rest.
-
-    Parameters
-    ----------
-    rod : the rod
-    c : coefficients, (n,)
-    changes : of numbers of ``Rod.arrays``, by name; others are left out here
-    gravity, body : in place of the rod's
-    """
+    """Derivative of the force of weight and loads at rest in c, (n,), along changes of gravity, body or rest."""
     if not {"gravity", "body", "rest"} & set(changes):
         return np.zeros(rod.n)
     values = {"gravity": gravity, "body": body}
@@ -45,14 +37,7 @@ def terms_slope(
 
 
 def length_slope(rod: Rod, c: Vector, changes: Mapping[str, Vector]) -> tuple[Vector, Vector]:
-    """Derivative of the tendons' lengths, (N,), and of their gradients, (N, n), along changes of path or path_rest.
-
-    Parameters
-    ----------
-    rod : the rod
-    c : coefficients, (n,)
-    changes : of numbers of ``Rod.arrays``, by name; others are left out here
-    """
+    """Derivative of the tendons' lengths, (N,), and of their gradients, (N, n), along changes of path or path_rest."""
     arrays = {name: _dual(rod, name, changes, None) for name in ("path_rest", "path")}
     numbers = kernel.Numbers(**{name: kernel.at(array) for name, array in arrays.items()})
     count = rod.tendon_count

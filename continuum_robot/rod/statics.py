@@ -62,14 +62,7 @@ _MULTIPLIERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Dry friction of the tendons' paths against the robot: Prandtl's stops, see rod/friction/dry.py.
-
-    Attributes
-    ----------
-    stiffness : tension per sliding where a path sticks, (N,), N/m
-    anchor_m : what each path was shorter by where its friction was 0, (N,), m
-    limit_n : most tension that friction takes up, (N,), N
-    """
+    """Dry friction of the tendons' paths against the robot: Prandtl's stops, see rod/friction/dry.py."""
 
     stiffness: Vector
     anchor_m: Vector
@@ -78,14 +71,7 @@ class Stops:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Tendons that are held.
-
-    Attributes
-    ----------
-    stiffness : force per stretch, (N,), N/m; finite
-    spooled : what is taken in since the rod was straight, (N,), m
-    stops : dry friction of the paths; None: none
-    """
+    """Tendons that are held."""
 
     stiffness: Vector
     spooled: Vector
@@ -122,21 +108,7 @@ class _Case:
 
 @dataclass(slots=True)
 class RestState:
-    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates.
-
-    Attributes
-    ----------
-    c : strain coefficients, (n,)
-    energy : J; of no meaning with loads without a potential
-    force : gradient of the energy, out of balance, (n,), square root of J
-    hessian : its derivative, (n, n)
-    residual : angle (rad) or relative stretch that ``force`` would cause on the elastic rod alone
-    symmetric : whether all loads have a potential
-    own_hessian : by the coefficients, (n, n)
-    length_m, tension, gradient : of the tendons: lengths, (N,); tensions on their paths, (N,), N; slopes of the
-        lengths, (N, n)
-    bent : whether a direction of negative curvature was turned round on the way on
-    """
+    """Energy, residual force and Hessian at some coefficients, in the scaled coordinates."""
 
     c: Vector
     energy: float
@@ -172,17 +144,7 @@ class RestState:
 
 
 class Balance:
-    """The kernel's statics of a rod, with its memory. Its numbers are those that the rod has when it is made.
-
-    Parameters
-    ----------
-    rod : the rod
-
-    Attributes
-    ----------
-    conservative : whether all loads have a potential
-    root, inverse_root : lower triangular L with K = L L^T, and its inverse, (n, n)
-    """
+    """The kernel's statics of a rod, with its memory. Its numbers are those that the rod has when it is made."""
 
     def __init__(self, rod: Rod) -> None:
         self.rod, n, count, bodies = rod, rod.n, rod.tendon_count, len(rod.arrays.body)
@@ -271,16 +233,7 @@ class Balance:
         )  # fmt: skip
 
     def step(self, direction: Vector) -> tuple[Vector, float]:
-        """A step in c for one in scaled coordinates, and the fraction of it that the rod's kinematics allow at once.
-
-        Parameters
-        ----------
-        direction : in scaled coordinates, (n,), square root of J
-
-        Returns
-        -------
-        the step in c, (n,), and the fraction, in (0, 1]
-        """
+        """A step in c for one in scaled coordinates, and the fraction of it that the rod's kinematics allow at once."""
         c_step = self.inverse_root.T @ direction
         size = np.abs(self.rod.scale * c_step)
         turning = self.rod.arrays.rows < 3
@@ -292,17 +245,7 @@ class Balance:
 
 
 def downhill(hessian: Vector, force: Vector) -> tuple[Vector, bool]:
-    """Newton's step along an energy, negative curvatures turned positive; whether there were any.
-
-    Parameters
-    ----------
-    hessian : in scaled coordinates, (n, n)
-    force : gradient, (n,), square root of J
-
-    Returns
-    -------
-    the step (n,), and whether there were negative curvatures
-    """
+    """Newton's step along an energy, negative curvatures turned positive; whether there were any."""
     symmetric = (hessian + hessian.T) / 2
     curved = symmetric.copy()
     curved.flat[:: len(symmetric) + 1] -= _LEAST_CURVATURE
@@ -561,18 +504,7 @@ def _of_tendons(rod: Rod, name: str, values: ArrayLike, good: Callable[[Vector],
 
 
 def at_rest(balance: Balance, c: Vector, held: Held) -> RestState:
-    """The equilibrium with held tendons alone nearest to a guess, without reports: for many one after another.
-
-    Parameters
-    ----------
-    balance : of the rod
-    c : guess, (n,)
-    held : the tendons
-
-    Raises
-    ------
-    ConvergenceError : none found
-    """
+    """The equilibrium with held tendons alone nearest to a guess, without reports: for many one after another."""
     arrays = balance.rod.arrays
     case = _Case(arrays.gravity, arrays.body, np.zeros(len(held.stiffness)), held.stiffness, held.spooled, held.stops)
     state, iterations = balance.newton(c, case)

@@ -24,13 +24,7 @@ REACH_RAD = 2.5
 
 
 class Frames(NamedTuple):
-    """Where a rod's bodies are.
-
-    Attributes
-    ----------
-    rotation, position : of each body, (bodies, 3, 3), (bodies, 3)
-    jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
-    """
+    """Where a rod's bodies are."""
 
     rotation: Vector
     position: Vector
@@ -38,12 +32,7 @@ class Frames(NamedTuple):
 
 
 class Strains:
-    """The strains at which a rod's frames are computed, linear in its coefficients.
-
-    Parameters
-    ----------
-    arrays : of the rod
-    """
+    """The strains at which a rod's frames are computed, linear in its coefficients."""
 
     def __init__(self, arrays: RodArrays) -> None:
         self._arrays, phi = arrays, iter(arrays.phi)
@@ -61,12 +50,7 @@ class Strains:
         return np.asarray(self._arrays.rest + self.basis @ c)
 
     def check_reach(self, c: Vector) -> None:
-        """Refuse coefficients that turn a step further than the kernel's series hold.
-
-        Raises
-        ------
-        ReachError : names the segment, and how far it turns
-        """
+        """Refuse coefficients that turn a step further than the kernel's series hold."""
         arrays = self._arrays
         turn_rad = np.linalg.norm(self.at(c)[..., :3], axis=2).max(axis=1) * arrays.step_m
         worst = int(turn_rad.argmax())
@@ -83,21 +67,7 @@ class Strains:
 
 
 class Stations:
-    """Some places of a rod.
-
-    Parameters
-    ----------
-    arrays : of the rod
-    places_m : arc lengths from the base, (k,), m; where two pieces meet, on the first
-
-    Attributes
-    ----------
-    rest_strains : without load, (k, 6)
-
-    Raises
-    ------
-    ParameterError : an arc length off the rod
-    """
+    """Some places of a rod."""
 
     def __init__(self, arrays: RodArrays, places_m: Vector) -> None:
         end_m = arrays.bodies_m[-1]

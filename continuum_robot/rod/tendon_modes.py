@@ -42,14 +42,6 @@ def controlled_manifold(robot: Robot) -> ClarkeManifold:
     Those of a robot with parallel tendons follow from geometry alone. Others are those displacements to which the rod
     is most compliant, see :class:`~continuum_robot.geometry.tendon_modes.TendonModes`; of servos that share tendons the
     softest of those that they can make.
-
-    Parameters
-    ----------
-    robot : with tendons on any path, or a mechanism
-
-    Raises
-    ------
-    ParameterError : tendons that cannot force the rod both ways in so many directions; names those it can
     """
     clarke = None if robot.traits.without_clarke else clarke_manifold(robot)
     if clarke is not None and not _some_of_clarke(robot):
@@ -87,10 +79,6 @@ def held_manifold(robot: Robot) -> ClarkeManifold:
 
     Coordinates that no reference asks for are held at zero. Where servos share tendons, those that they cannot make are
     held by the tendons themselves, and only the controlled ones are in the manifold.
-
-    Parameters
-    ----------
-    robot : with tendons on any path, or a mechanism
     """
     if robot.traits.without_clarke or robot.shares_motors:
         return controlled_manifold(robot)
@@ -98,12 +86,7 @@ def held_manifold(robot: Robot) -> ClarkeManifold:
 
 
 def clarke_from_modes(robot: Robot) -> Vector:
-    """Matrix from the controlled coordinates to all of the tendons', (2m, k); the identity where they are the same.
-
-    Parameters
-    ----------
-    robot : with tendons on any path, or a mechanism
-    """
+    """Matrix from the controlled coordinates to all of the tendons', (2m, k); the identity where they are the same."""
     manifold = controlled_manifold(robot)
     if not _some_of_clarke(robot):
         return np.eye(manifold.coordinate_count)
@@ -121,10 +104,6 @@ def coefficients_from_clarke(robot: Robot) -> Vector:
     For a constant basis that is the only shape with these coordinates. Parallel tendons alone bend a segment by a
     constant curvature, so other bases give the same shape. For general tendons it holds near the straight rod. Where
     fewer modes are controlled than there are Clarke coordinates, the others are zero.
-
-    Parameters
-    ----------
-    robot : a rod
     """
     rod = Rod(robot)
     some = _some_of_clarke(robot)
@@ -137,12 +116,7 @@ def coefficients_from_clarke(robot: Robot) -> Vector:
 
 
 def pressed_by_pretension(robot: Robot) -> Vector:
-    """Coefficients by which a straight rod that can shorten is shorter under the robot's pretension, (n,).
-
-    Parameters
-    ----------
-    robot : a rod
-    """
+    """Coefficients by which a straight rod that can shorten is shorter under the robot's pretension, (n,)."""
     rod, pretension_n = Rod(robot), 0.0 if robot.control is None else robot.control.pretension_n
     along = np.flatnonzero(rod.arrays.rows == EXTENSION)
     pull = rod.displacement_gradient(np.zeros(rod.n)).sum(axis=0)[along] * pretension_n

@@ -31,7 +31,6 @@ def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
 
     Parameters
     ----------
-    robot : a rod
     tension : shape (N,), N; a slack tendon has none
     """
     pulled = np.asarray(tension, dtype=float)
@@ -46,11 +45,8 @@ def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: 
 
     Parameters
     ----------
-    robot : with control settings
     c : coefficients of the rod, shape (n,)
     tension : of all tendons, shape (N,), N
-    integral : the controller takes every error of the spools away in the end; else its proportional gain alone acts.
-        Without effect where the spools are held at displacements: the tendons alone give way then
 
     Raises
     ------

@@ -58,16 +58,7 @@ class ApproachSettings:
 
 @dataclass(frozen=True)
 class Reach:
-    """The place next to a target to which the tip comes, by the model.
-
-    Attributes
-    ----------
-    displacement_m : of each backbone there, pulled in > 0, (n,), m
-    insertion_m : depth there, m
-    place_m : of the tip, base frame, (3,), m
-    miss_m : from the target, m
-    largest_bend : whether the bend is the largest that limits allow
-    """
+    """The place next to a target to which the tip comes, by the model."""
 
     displacement_m: Array
     insertion_m: float
@@ -78,17 +69,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the tip stands.
-
-    Attributes
-    ----------
-    coordinate_m : [q_Re, q_Im, insertion] that the drives shall take, (3,), m
-    state : ``moving``, ``reached``, ``stopped`` (it comes no closer) or ``lost`` (the tip is not seen)
-    phase : ``macro``, ``trim`` or ``micro``
-    distance_m : of the averaged tip from the target, m
-    limited : a drive is at its limit
-    message : what keeps the tip from the target; empty while nothing does
-    """
+    """Where the tip stands."""
 
     coordinate_m: Array
     state: str
@@ -99,16 +80,7 @@ class Progress:
 
 
 def approach_parameters(robot: Robot) -> MacroMicroParameters:
-    """Parameters of the approach from a robot's file: its stroke before the tip turns back, its limits.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation, limits and control settings
-
-    Raises
-    ------
-    ParameterError : another robot
-    """
+    """Parameters of the approach from a robot's file: its stroke before the tip turns back, its limits."""
     mechanism = modulation_of(robot)
     return MacroMicroParameters(
         insertion_low_m=min(_FIRST_INSERTION_M, mechanism.stroke_m / 2),
@@ -119,12 +91,7 @@ def approach_parameters(robot: Robot) -> MacroMicroParameters:
 
 
 def useful_stroke_m(robot: Robot) -> float:
-    """The insertion up to which the tip moves one way: a little before it turns back, m.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation
-    """
+    """The insertion up to which the tip moves one way: a little before it turns back, m."""
     mechanism = modulation_of(robot)
     segment, error = make_segment(mechanism), make_moment_error(mechanism)
     # The tip turns earlier where the segment is straighter: the shortest way is good for all.
@@ -133,16 +100,7 @@ def useful_stroke_m(robot: Robot) -> float:
 
 
 def largest_bend_rad(robot: Robot) -> float:
-    """The bend from straight that tensions, controller and displacements allow in every direction, rad.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation, limits and control settings
-
-    Raises
-    ------
-    ParameterError : no limits or control settings
-    """
+    """The bend from straight that tensions, controller and displacements allow in every direction, rad."""
     if robot.limits is None or robot.control is None:
         raise ParameterError("robot", robot.name, "a robot file with limits and control")
     mechanism, limits, control = modulation_of(robot), robot.limits, robot.control
@@ -164,18 +122,7 @@ def largest_bend_rad(robot: Robot) -> float:
 
 
 class TipApproach:
-    """From targets and measured tips to coordinates for the drives, and words.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation
-    parameters : of both phases
-    settings : when a target is accepted, reached, and given up
-
-    Raises
-    ------
-    ParameterError : another robot, or a stroke beyond its segment
-    """
+    """From targets and measured tips to coordinates for the drives, and words."""
 
     def __init__(self, robot: Robot, parameters: MacroMicroParameters, settings: ApproachSettings) -> None:
         mechanism = modulation_of(robot)
@@ -195,16 +142,7 @@ class TipApproach:
         return self._target
 
     def nearest(self, target_m: ArrayLike) -> Reach:
-        """The place next to a target that the tip reaches, by the model.
-
-        Parameters
-        ----------
-        target_m : base frame, (3,), m
-
-        Raises
-        ------
-        ParameterError : a target that is not finite
-        """
+        """The place next to a target that the tip reaches, by the model."""
         target = _finite("tip_target", target_m)
         own, segment = self.parameters, self._segment
         delta = -np.arctan2(target[1], target[0])
@@ -232,17 +170,7 @@ class TipApproach:
         return Reach(displacement, float(depth), reached, float(np.linalg.norm(reached - target)), largest)
 
     def begin(self, target_m: ArrayLike, coordinate_m: ArrayLike) -> Reach:
-        """Go to a target from where the drives are, or say why not.
-
-        Parameters
-        ----------
-        target_m : base frame, (3,), m
-        coordinate_m : [q_Re, q_Im, insertion] as they are, (3,), m
-
-        Raises
-        ------
-        ParameterError : values that are not finite, or a target that the tip does not reach
-        """
+        """Go to a target from where the drives are, or say why not."""
         reach = self.nearest(target_m)
         coordinate = _finite("coordinate_m", coordinate_m)
         if reach.miss_m > self.settings.reach_tolerance_m:
@@ -266,17 +194,7 @@ class TipApproach:
         self._target = None
 
     def update(self, tip_m: ArrayLike, dt: float) -> Progress:
-        """One measured tip.
-
-        Parameters
-        ----------
-        tip_m : base frame, (3,), m; NaN: not seen, everything stands
-        dt : since the last one, s
-
-        Raises
-        ------
-        ParameterError : there is no target
-        """
+        """One measured tip."""
         if self._target is None:
             raise ParameterError("tip_target", None, "a target to go to")
         output = self._controller.update(tip_m, self._target, dt)

@@ -66,17 +66,7 @@ class TipSettings:
 
 @dataclass(frozen=True, slots=True)
 class TipOutput:
-    """One cycle of the tip control.
-
-    Attributes
-    ----------
-    reference : of the Clarke coordinates
-    error_m : from goal to estimated tip, averaged where the reference stands; NaN where the tip is unknown
-    off_m : the part of it that no tendon moves the tip along, NaN where the tip is unknown
-    moving : whether the reference is still on its way
-    arrived : whether the tip is at the goal, but for what no tendon can move it along
-    limited : whether the correction of the error is at a limit
-    """
+    """One cycle of the tip control."""
 
     reference: ClarkeReference
     error_m: float

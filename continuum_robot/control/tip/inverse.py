@@ -73,21 +73,7 @@ class TipSolution:
 
 
 class TipKinematics:
-    """Tip of a robot over its Clarke coordinates, by the rod engine.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Attributes
-    ----------
-    scale : change of each coordinate that counts as much as a bending angle of 1 rad
-    further : how many coordinates there are after those of the tendons, of a stage
-
-    Raises
-    ------
-    ParameterError : a mechanism, which is no rod
-    """
+    """Tip of a robot over its Clarke coordinates, by the rod engine."""
 
     further = 0
 
@@ -115,15 +101,7 @@ class TipKinematics:
 
 
 class TipInverse:
-    """Clarke coordinates that bring the tip of a robot to a target, or next to it.
-
-    Parameters
-    ----------
-    robot : a rod
-    kinematics : of its tip
-    limits : what shapes may need of the tendons
-    reachable_m : distance within which a target counts as reached by the model, m
-    """
+    """Clarke coordinates that bring the tip of a robot to a target, or next to it."""
 
     def __init__(self, robot: Robot, kinematics: TipKinematics, limits: TendonUse, reachable_m: float) -> None:
         self._kinematics, self._limits, self._reachable_m = kinematics, limits, reachable_m
@@ -136,22 +114,7 @@ class TipInverse:
         self._origin = np.zeros(self._scale.size)
 
     def solve(self, target: ArrayLike, start: ArrayLike | None = None, *, search: bool = True) -> TipSolution:
-        """The coordinates that bring the tip to a target, or to the reachable point next to it.
-
-        Parameters
-        ----------
-        target : shape (3,), base frame, m
-        start : Clarke coordinates to begin at, shape (2m,), m; None: straight
-        search : where the target is not reached from there, begin in other directions too and take the nearest
-
-        Returns
-        -------
-        the solution; of several that reach the target, the one next to the start that bends the segments most evenly
-
-        Raises
-        ------
-        ParameterError : a target or start that is not finite
-        """
+        """The coordinates that bring the tip to a target, or to the reachable point next to it."""
         place = finite("target", target, 3)
         first = np.zeros(self._scale.size) if start is None else finite("start", start, self._scale.size)
         if self._further:  # the stage stays where it is, rather than move for even bends
@@ -255,10 +218,6 @@ def steady_inverse(jacobian: Vector) -> Vector:
 
     There noise, not error, would be answered. A pseudoinverse that drops a direction at once would let the answer jump
     whenever the robot comes by.
-
-    Parameters
-    ----------
-    jacobian : of the tip over the coordinates, (3, 2m)
     """
     left, size, right = np.linalg.svd(jacobian, full_matrices=False)
     least = np.maximum(size, max(_LEAST_SINGULAR_FRACTION * size[0], math.ulp(0.0)))
@@ -266,18 +225,7 @@ def steady_inverse(jacobian: Vector) -> Vector:
 
 
 def finite(name: str, value: ArrayLike, size: int) -> Vector:
-    """A place or coordinates as an array, (size,), m.
-
-    Parameters
-    ----------
-    name : of the argument, for the error
-    value : (size,), m
-    size : how many
-
-    Raises
-    ------
-    ParameterError : another number of values, or one that is not finite
-    """
+    """A place or coordinates as an array, (size,), m."""
     array = np.array(value, dtype=float)
     if array.shape != (size,) or not np.all(np.isfinite(array)):
         raise ParameterError(name, value, f"{size} finite values in m")

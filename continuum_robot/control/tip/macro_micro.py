@@ -99,18 +99,7 @@ class MacroMicroParameters:
 
 @dataclass(frozen=True)
 class MacroMicroOutput:
-    """What the drives shall do.
-
-    Attributes
-    ----------
-    displacement_m : of each secondary backbone, pulled in > 0, (n,), m
-    insertion_m : depth, m
-    phase : ``macro``, ``trim`` or ``micro``
-    error_m : target less measured tip, (3,), m
-    at_limit : the insertion would go on beyond its stroke, or stands where it does not move the tip; or a backbone
-        would go on beyond its largest displacement
-    along_m : the error along the curve of the insertion, m; NaN but in the micro phase
-    """
+    """What the drives shall do."""
 
     displacement_m: Array
     insertion_m: float
@@ -121,18 +110,7 @@ class MacroMicroOutput:
 
 
 class MacroMicroController:
-    """Commands for backbones and insertion from the measured tip.
-
-    Parameters
-    ----------
-    segment : the model
-    moment_error : its lambda
-    parameters : how to approach
-
-    Raises
-    ------
-    ParameterError : a stroke beyond the segment
-    """
+    """Commands for backbones and insertion from the measured tip."""
 
     def __init__(self, segment: ModulatedSegment, moment_error: MomentError, parameters: MacroMicroParameters) -> None:
         if parameters.insertion_high_m > segment.length_m:
@@ -144,13 +122,7 @@ class MacroMicroController:
         self.reset(np.zeros(segment.count), middle)
 
     def reset(self, displacement_m: ArrayLike, insertion_m: float) -> None:
-        """Begin from where the drives are.
-
-        Parameters
-        ----------
-        displacement_m : of each secondary backbone, pulled in > 0, (n,), m
-        insertion_m : depth, m
-        """
+        """Begin from where the drives are."""
         self._displacement = np.array(displacement_m, dtype=float)
         self._insertion = float(insertion_m)
         self._begin(MACRO)
@@ -162,18 +134,7 @@ class MacroMicroController:
         self._trims = 0
 
     def update(self, tip_m: ArrayLike, target_m: ArrayLike, dt: float) -> MacroMicroOutput:
-        """One cycle.
-
-        Parameters
-        ----------
-        tip_m : measured, in the base frame, (3,), m; NaN: not seen, everything stands
-        target_m : in the base frame, (3,), m; another target begins with the macro phase
-        dt : since the last cycle, s
-
-        Raises
-        ------
-        ParameterError : a target that is not finite, or a time that does not pass
-        """
+        """One cycle."""
         tip, target = np.asarray(tip_m, dtype=float), np.asarray(target_m, dtype=float)
         if tip.shape != (3,):
             raise ParameterError("tip_m", tip.shape, "shape (3,)")

@@ -69,17 +69,7 @@ class PredictiveSettings:
 
 @dataclass(frozen=True, slots=True)
 class PredictiveOutput:
-    """One cycle.
-
-    Attributes
-    ----------
-    reference : of the Clarke coordinates
-    error_m : from target to tip, measured where it is, else by the model
-    clearance_m : least distance of the robot's surface from obstacles along the plan, by the model; infinite without
-    limit_use : largest fraction of a limit of the tendons along the plan, by the model
-    holding : whether the reference brakes or holds in the absence of a plan
-    reason : why, empty otherwise
-    """
+    """One cycle."""
 
     reference: ClarkeReference
     error_m: float
@@ -108,18 +98,7 @@ class PlannedTarget:
 
 
 class PredictiveTip:
-    """Clarke references that bring the tip to a target round obstacles, within the limits of motion and tendons.
-
-    Parameters
-    ----------
-    robot : a rod with limits
-    obstacles : in the base frame
-    settings : of the plan
-
-    Raises
-    ------
-    ParameterError : a mechanism, a robot without limits, or a solver that is not there
-    """
+    """Clarke references that bring the tip to a target round obstacles, within the limits of motion and tendons."""
 
     def __init__(
         self,
@@ -221,32 +200,14 @@ class PredictiveTip:
         self._outlook = math.inf, 0.0  # least clearance, m, and largest use of the limits along the plan
 
     def set_target(self, target: ArrayLike) -> PlannedTarget:
-        """Go to a target from now on, by the plan that :meth:`search` finds.
-
-        Parameters
-        ----------
-        target : shape (3,), base frame, m
-
-        Raises
-        ------
-        ParameterError : a target that is not finite; the one before stays
-        """
+        """Go to a target from now on, by the plan that :meth:`search` finds."""
         found = self._search(finite("target", target, 3))
         self.adopt(found)
         return found
 
     def search(self, target: ArrayLike, clarke: ArrayLike, bias_m: ArrayLike) -> PlannedTarget:
-        """A plan from rest, of several first guesses the cheapest; for a thread of its own, with an object of its own.
-
-        Parameters
-        ----------
-        target : shape (3,), base frame, m
-        clarke : coordinates of the reference, shape (2m,), m
-        bias_m : from the model's tip to the true one, as far as it is known, shape (3,), m
-
-        Raises
-        ------
-        ParameterError : a value that is not finite
+        """A plan from rest, of several first guesses the cheapest; for a thread of its own, with an object of
+        its own.
         """
         self.reset(clarke)
         self._bias = finite("bias_m", bias_m, 3)
@@ -264,19 +225,7 @@ class PredictiveTip:
         self._target = None
 
     def update(self, tip: ArrayLike | None, clarke: ArrayLike | None, dt: float) -> PredictiveOutput:
-        """One cycle: plan again, and go on along the plan.
-
-        Parameters
-        ----------
-        tip : measured or estimated position, shape (3,), base frame, m; None or NaN where it is unknown
-        clarke : measured coordinates at that moment, shape (2m,), m; None or NaN where they are unknown: nothing is
-            learned of the model's error then
-        dt : time since the last cycle, s, positive
-
-        Raises
-        ------
-        ParameterError : a dt that is not positive
-        """
+        """One cycle: plan again, and go on along the plan."""
         if not 0 < dt < math.inf:
             raise ParameterError("dt", dt, "a positive time step in s")
         measured = self._learn(tip, clarke, dt)

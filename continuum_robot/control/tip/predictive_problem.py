@@ -34,15 +34,7 @@ SOLVERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Stages:
-    """Terms of all N stages, about the trajectory that they were linearised at.
-
-    Attributes
-    ----------
-    hessian : of the cost by q, (N, n, n), 1/m^2
-    slope : of the cost by q at 0, (N, n), 1/m
-    rows : of the inequalities over (q, v, a), (N, r, 3 n), per m, m/s and m/s^2
-    bounds : their upper bounds, (N, r), without unit
-    """
+    """Terms of all N stages, about the trajectory that they were linearised at."""
 
     hessian: Vector
     slope: Vector
@@ -52,14 +44,7 @@ class Stages:
 
 @dataclass(frozen=True)
 class Plan:
-    """A trajectory of constant accelerations over the stages.
-
-    Attributes
-    ----------
-    position, velocity : at the ends of the stages, the first where it begins, (N + 1, n), m and m/s
-    acceleration : in the stages, (N, n), m/s^2
-    slack : by which rows of each kind were left, (N, kinds), in their unit
-    """
+    """A trajectory of constant accelerations over the stages."""
 
     position: Vector
     velocity: Vector
@@ -68,22 +53,7 @@ class Plan:
 
 
 class PredictiveProblem:
-    """The program for a number of coordinates, stages and rows; its pattern is fixed, so it is set up once.
-
-    Parameters
-    ----------
-    unit_m : size of each coordinate in the program, (n,), m: numbers about 1 suit the solvers
-    stages, stage_s : N and h, s
-    kinds : which slack each row has, (r,), from 0
-    filled : which entries of a stage's rows may differ from zero, (r, 3 n)
-    rate_weight, acceleration_weight : Rv and Ra, diagonal, (n,)
-    penalties : of each kind of slack, linear and quadratic, (kinds, 2)
-    solver : of ``SOLVERS``
-
-    Raises
-    ------
-    ParameterError : a solver that this CasADi does not have
-    """
+    """The program for a number of coordinates, stages and rows; its pattern is fixed, so it is set up once."""
 
     def __init__(
         self,
@@ -119,13 +89,7 @@ class PredictiveProblem:
         self._guess = np.zeros(count)
 
     def solve(self, position: Vector, velocity: Vector, stages: Stages) -> Plan | None:
-        """The plan from a state, or None where the solver found none.
-
-        Parameters
-        ----------
-        position, velocity : where it begins, (n,), m and m/s
-        stages : of the ends of the stages
-        """
+        """The plan from a state, or None where the solver found none."""
         n, h, width, rows, many = self._n, self._h, self._width, self._rows, self._stages
         equalities = 2 * n * many
         unit, units = self._unit, np.tile(self._unit, 3)

@@ -32,12 +32,7 @@ def stage_of(robot: Robot) -> BaseStage:
 
 
 class StagedKinematics(TipKinematics):
-    """Tip over n + 2 coordinates.
-
-    Parameters
-    ----------
-    robot : a rod with ``base_stage``
-    """
+    """Tip over n + 2 coordinates."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
@@ -57,12 +52,7 @@ class StagedKinematics(TipKinematics):
 
 
 class StagedUse(TendonUse):
-    """Limits of the tendons, and the ranges of the stage, over n + 2 coordinates; gravity turns with the stage.
-
-    Parameters
-    ----------
-    robot, fraction : as of :class:`TendonUse`; the stage's ranges are used whole
-    """
+    """Limits of the tendons, and the ranges of the stage, over n + 2 coordinates; gravity turns with the stage."""
 
     def __init__(self, robot: Robot, fraction: float) -> None:
         super().__init__(robot, fraction)
@@ -90,14 +80,7 @@ class StagedUse(TendonUse):
 
 
 class StagedMotion(LimitedMotion):
-    """A point in the space of n + 2 coordinates; each axis of the stage has limits of its own.
-
-    Parameters
-    ----------
-    limits : of the tendons' coordinates
-    stage : with those of its axes
-    position : where it rests at first, (2m + 2,)
-    """
+    """A point in the space of n + 2 coordinates; each axis of the stage has limits of its own."""
 
     def __init__(self, limits: MotionLimits, stage: BaseStage, position: ArrayLike) -> None:
         own = [MotionLimits(float(v), float(a)) for v, a in zip(stage.speed, stage.acceleration, strict=True)]

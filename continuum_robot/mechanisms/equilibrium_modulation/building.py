@@ -11,28 +11,14 @@ from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 
 
 def modulation_of(robot: Robot) -> EquilibriumModulation:
-    """The mechanism of a robot with equilibrium modulation.
-
-    Parameters
-    ----------
-    robot : with that mechanism
-
-    Raises
-    ------
-    ParameterError : another robot
-    """
+    """The mechanism of a robot with equilibrium modulation."""
     if not isinstance(robot.mechanism, EquilibriumModulation):
         raise ParameterError("robot", robot.name, "a robot with a mechanism of kind equilibrium_modulation")
     return robot.mechanism
 
 
 def make_segment(mechanism: EquilibriumModulation) -> ModulatedSegment:
-    """Stiffnesses of a described segment.
-
-    Parameters
-    ----------
-    mechanism : as in the robot's file
-    """
+    """Stiffnesses of a described segment."""
     tube = round_stiffness_nm2(mechanism.youngs_modulus_pa, mechanism.backbone_diameter_m, mechanism.lumen_diameter_m)
     wire = round_stiffness_nm2(mechanism.youngs_modulus_pa, mechanism.modulation_diameter_m)
     return ModulatedSegment(
@@ -45,11 +31,6 @@ def make_segment(mechanism: EquilibriumModulation) -> ModulatedSegment:
 
 
 def make_moment_error(mechanism: EquilibriumModulation) -> LinearMomentError:
-    """Lambda of a described segment.
-
-    Parameters
-    ----------
-    mechanism : as in the robot's file
-    """
+    """Lambda of a described segment."""
     error = mechanism.moment_error
     return LinearMomentError(error.k_lambda0_nm, error.k_lambdaq_n, error.k_lambda_theta_nm_per_rad)

@@ -22,18 +22,7 @@ _RIM = 1.2  # of the pitch radius
 
 
 class ModulationParts:
-    """Frames at the end of the modulation backbone and at the tip, disks, and all backbones.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation
-
-    Attributes
-    ----------
-    size : number of coordinates [q_Re, q_Im, insertion]
-    frame_names : ``modulation_end`` and ``tip``
-    core : where the inserted part of the central backbone stands among the tendons, before the empty part
-    """
+    """Frames at the end of the modulation backbone and at the tip, disks, and all backbones."""
 
     size = 3
     core: int | None = -2

@@ -38,14 +38,10 @@ class ModulatedState:
 
     Attributes
     ----------
-    theta_rad, delta_rad, insertion_m : the configuration psi and q_s that it belongs to, (...)
-    inserted_curvature : a, <= 0 where the segment bends as for theta < pi / 2, (...), 1/m
-    empty_curvature : b, (...), 1/m
     theta_s_rad : angle at the end of the modulation backbone, (...), rad; wang (15), (19)
     theta_end_rad : theta' of the end disk, (...), rad; wang (16)
     theta_epsilon_rad : angle of the empty part, (...), rad; wang (20)
     moment_nm : m_1, (...), N.m; wang (1), (11)
-    moment_error_nm : lambda, (...), N.m
     """
 
     theta_rad: Array
@@ -69,21 +65,9 @@ def modulated_equilibrium(
 ) -> ModulatedState:
     """The mapping F_eqm of wang (22).
 
-    Parameters
-    ----------
-    segment : what bends
-    theta_rad : nominal bending angle theta, pi / 2 for straight, (...), rad
-    delta_rad : angle delta from the bending plane to the first backbone, (...), rad
-    insertion_m : depth q_s in [0, L], (...), m
-    moment_error : lambda
-
     Returns
     -------
     angles and curvatures; the arguments' shapes broadcast
-
-    Raises
-    ------
-    ParameterError : an insertion outside [0, L], or a bend that the backbones cannot have
     """
     theta, delta, insertion = np.broadcast_arrays(*(np.asarray(value) for value in (theta_rad, delta_rad, insertion_m)))
     segment.check(theta, delta, insertion)
@@ -98,19 +82,7 @@ def balanced(
     error_nm: Array,
     near: ModulatedState | None = None,
 ) -> ModulatedState:
-    """:func:`modulated_equilibrium` with a given lambda, without checks of the configuration.
-
-    Parameters
-    ----------
-    segment : what bends
-    theta, delta, insertion : as of :func:`modulated_equilibrium`, arrays, (...)
-    error_nm : lambda, (...), N.m
-    near : an equilibrium near by, or the same without complex steps, to start from
-
-    Raises
-    ------
-    ParameterError : a lambda that is not finite
-    """
+    """:func:`modulated_equilibrium` with a given lambda, without checks of the configuration."""
     if not np.isfinite(error_nm).all():
         raise ParameterError("moment_error", error_nm, "a finite moment lambda")
     offsets = segment.offsets_m(delta)

@@ -21,14 +21,6 @@ class ModulationForce:
     """Elastic force on [q_Re, q_Im, insertion] by virtual work: m_1 / r against the bend.
 
     The paper's model states nothing of the force that insertion needs; it is small beside the bend's, and taken as 0.
-
-    Parameters
-    ----------
-    robot : with equilibrium modulation
-
-    Attributes
-    ----------
-    stiffness_n_per_m : of a Clarke coordinate of the straight segment, N/m
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -37,16 +29,7 @@ class ModulationForce:
         self.stiffness_n_per_m = own.bending_stiffness_nm2 / (own.length_m * own.pitch_radius_m**2)
 
     def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
-        """Force that holds coordinates.
-
-        Parameters
-        ----------
-        coordinate_m : q_Re, q_Im, insertion, shape (3,), m
-
-        Returns
-        -------
-        elastic force and gravity, which is zero, shape (3,), N
-        """
+        """Force that holds coordinates."""
         # A constant stiffness: the secondary backbones' lengths change it by (r theta / L)^2 / 2, 0.4 % at 80 degrees.
         force = np.zeros(3)
         force[:2] = self.stiffness_n_per_m * np.asarray(coordinate_m)[:2]

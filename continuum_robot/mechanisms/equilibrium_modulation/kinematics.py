@@ -37,7 +37,6 @@ class ModulatedJacobians:
 
     Attributes
     ----------
-    state : the equilibrium
     pose : of the end disk, (..., 4, 4); wang (28)
     macro_psi : Jacobian J_M_psi by theta and delta, (..., 6, 2); wang (55)
     micro : Jacobian J_mu by the insertion, (..., 6); wang (61)
@@ -52,41 +51,17 @@ class ModulatedJacobians:
 
 
 def arc_pose(theta_rad: ArrayLike, delta_rad: ArrayLike, length_m: ArrayLike) -> Array:
-    """Pose of the end of a part with constant curvature, (..., 4, 4); wang (24), (25).
-
-    Parameters
-    ----------
-    theta_rad : its end's angle theta_x, pi / 2 for straight, (...), rad
-    delta_rad : angle of the bending plane, (...), rad
-    length_m : L_x, 0 or more, (...), m
-    """
+    """Pose of the end of a part with constant curvature, (..., 4, 4); wang (24), (25)."""
     return _arc(np.asarray(theta_rad) - STRAIGHT_RAD, np.asarray(delta_rad), np.asarray(length_m))
 
 
 def end_pose(state: ModulatedState, segment: ModulatedSegment) -> Array:
-    """Pose of the end disk, (..., 4, 4); wang (26) to (29).
-
-    Parameters
-    ----------
-    state : from :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.modulated_equilibrium`
-    segment : the same segment
-    """
+    """Pose of the end disk, (..., 4, 4); wang (26) to (29)."""
     return np.asarray(np.matmul(*(_arc(turn, state.delta_rad, length) for turn, length in _parts(state, segment))))
 
 
 def backbone_poses(state: ModulatedState, segment: ModulatedSegment, s_m: ArrayLike) -> Array:
-    """Poses along the central backbone of one equilibrium, (k, 4, 4).
-
-    Parameters
-    ----------
-    state : of a single configuration
-    segment : the same segment
-    s_m : arc lengths from the base in [0, L], (k,), m
-
-    Raises
-    ------
-    ParameterError : an arc length outside the segment
-    """
+    """Poses along the central backbone of one equilibrium, (k, 4, 4)."""
     s = np.atleast_1d(np.asarray(s_m, dtype=float))
     if not ((s >= 0) & (s <= segment.length_m)).all():
         raise ParameterError("s_m", s.tolist(), f"arc lengths in [0, {segment.length_m:g}] m")
@@ -103,20 +78,7 @@ def jacobians(
     insertion_m: ArrayLike,
     moment_error: MomentError,
 ) -> ModulatedJacobians:
-    """Pose and all Jacobians of wang's section 3, except J_M: see :func:`macro_jacobian`.
-
-    Parameters
-    ----------
-    segment : what bends
-    theta_rad : nominal bending angle theta, pi / 2 for straight, (...), rad
-    delta_rad : angle delta from the bending plane to the first backbone, (...), rad
-    insertion_m : depth q_s in [0, L], (...), m
-    moment_error : lambda
-
-    Raises
-    ------
-    ParameterError : as :func:`~continuum_robot.mechanisms.equilibrium_modulation.equilibrium.modulated_equilibrium`
-    """
+    """Pose and all Jacobians of wang's section 3, except J_M: see :func:`macro_jacobian`."""
     state = modulated_equilibrium(segment, theta_rad, delta_rad, insertion_m, moment_error)
     pose = end_pose(state, segment)
     # By theta, delta, q_s, lambda: a complex step in one of them in each row.
@@ -136,16 +98,6 @@ def macro_jacobian(segment: ModulatedSegment, found: ModulatedJacobians) -> Arra
 
     wang prints 6 x 2 where it has a column for each backbone. In the straight configuration both J_M_psi and J_q_psi
     lose the column of delta; their quotient has a limit where lambda is 0 there, and that is returned.
-
-    Parameters
-    ----------
-    segment : what bends
-    found : from :func:`jacobians`
-
-    Raises
-    ------
-    ParameterError : a straight configuration with a moment error: it would bend the segment in the plane of delta,
-        which the backbones' lengths do not define
     """
     bend = STRAIGHT_RAD - found.state.theta_rad
     straight = bend == 0

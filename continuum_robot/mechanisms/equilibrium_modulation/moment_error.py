@@ -35,14 +35,7 @@ class MomentError(Protocol):
 
 @dataclass(frozen=True)
 class LinearMomentError:
-    """lambda = k_lambda0 + k_lambdaq q_s + k_lambda_theta theta, wang (18).
-
-    Attributes
-    ----------
-    k_lambda0 : constant part, N.m
-    k_lambdaq : by insertion, N
-    k_lambda_theta : by nominal bending angle (pi / 2 for straight), N.m/rad
-    """
+    """lambda = k_lambda0 + k_lambdaq q_s + k_lambda_theta theta, wang (18)."""
 
     k_lambda0: float = 0.0
     k_lambdaq: float = 0.0
@@ -73,12 +66,6 @@ class TabledMomentError:
     """lambda = k_lambda0(theta) + k_lambdaq(theta) q_s, both from a table over theta: wang, section 6.2.
 
     Between the entries monotone cubics run, whose slopes are continuous, so that the Jacobians are too.
-
-    Attributes
-    ----------
-    theta_rad : increasing, (k,), rad
-    k_lambda0 : (k,), N.m
-    k_lambdaq : (k,), N
     """
 
     theta_rad: Sequence[float]
@@ -107,12 +94,7 @@ class TabledMomentError:
         return parameters[..., 0] + parameters[..., 1] * insertion_m
 
     def at(self, theta_rad: ArrayLike) -> Array:
-        """k_lambda0 (N.m) and k_lambdaq (N) at an angle, (..., 2).
-
-        Parameters
-        ----------
-        theta_rad : within the table, (...), rad
-        """
+        """k_lambda0 (N.m) and k_lambdaq (N) at an angle, (..., 2)."""
         inside = self._inside(theta_rad)
         parameters = self._curve(inside)
         if np.iscomplexobj(theta_rad):

@@ -19,16 +19,7 @@ _FEWEST_BACKBONES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class ModulatedSegment:
-    """Geometry and bending stiffness.
-
-    Attributes
-    ----------
-    length_m : L, of the central backbone, m
-    pitch_radius_m : r, of the secondary backbones from the central one, m
-    central_stiffness_nm2 : E_p I_p, N.m^2
-    secondary_stiffness_nm2 : E_i I_i of each secondary backbone, (n,), N.m^2; the first stands on +x of the base
-    modulation_stiffness_nm2 : E_s I_s of all that is inserted together, N.m^2
-    """
+    """Geometry and bending stiffness."""
 
     length_m: float
     pitch_radius_m: float
@@ -59,49 +50,20 @@ class ModulatedSegment:
         return self.central_stiffness_nm2 + sum(self.secondary_stiffness_nm2)
 
     def backbone_angles_rad(self, delta_rad: ArrayLike) -> Array:
-        """sigma_i, of each secondary backbone from the bending plane, (..., n), rad; wang (3).
-
-        Parameters
-        ----------
-        delta_rad : angle from the bending plane to the first backbone, (...), rad
-        """
+        """sigma_i, of each secondary backbone from the bending plane, (..., n), rad; wang (3)."""
         return np.asarray(delta_rad)[..., None] + 2 * np.pi / self.count * np.arange(self.count)  # wang (3)
 
     def offsets_m(self, delta_rad: ArrayLike) -> Array:
-        """Delta_i, radius of each secondary backbone projected on the bending plane, (..., n), m; wang (3).
-
-        Parameters
-        ----------
-        delta_rad : angle from the bending plane to the first backbone, (...), rad
-        """
+        """Delta_i, radius of each secondary backbone projected on the bending plane, (..., n), m; wang (3)."""
         return self.pitch_radius_m * np.cos(self.backbone_angles_rad(delta_rad))  # wang (3)
 
     def backbone_displacement_m(self, theta_rad: ArrayLike, delta_rad: ArrayLike) -> Array:
-        """By how much each secondary backbone is pulled in, -q_i of wang (56), (..., n), m.
-
-        Parameters
-        ----------
-        theta_rad : nominal bending angle, pi / 2 for straight, (...), rad
-        delta_rad : angle from the bending plane to the first backbone, (...), rad
-        """
+        """By how much each secondary backbone is pulled in, -q_i of wang (56), (..., n), m."""
         bend = STRAIGHT_RAD - np.asarray(theta_rad)
         return self.offsets_m(delta_rad) * bend[..., None]  # wang (4), (56)
 
     def configuration(self, displacement_m: ArrayLike) -> tuple[Array, Array]:
-        """Nominal theta and delta of displacements; the inverse of :meth:`backbone_displacement_m`.
-
-        Parameters
-        ----------
-        displacement_m : pulled in > 0, (..., n), m; the nearest displacements that the segment can take count
-
-        Returns
-        -------
-        theta <= pi / 2 and delta, (...), rad; delta 0 where the segment is straight
-
-        Raises
-        ------
-        ParameterError : another number of displacements
-        """
+        """Nominal theta and delta of displacements; the inverse of :meth:`backbone_displacement_m`."""
         pulled = np.asarray(displacement_m, dtype=float)
         if pulled.shape[-1:] != (self.count,) or not np.isfinite(pulled).all():
             raise ParameterError("displacement_m", displacement_m, f"{self.count} finite displacements in m")
@@ -111,18 +73,7 @@ class ModulatedSegment:
         return STRAIGHT_RAD - bend, -np.arctan2(imaginary, real)
 
     def check(self, theta_rad: ArrayLike, delta_rad: ArrayLike, insertion_m: ArrayLike) -> None:
-        """Refuse a configuration that the segment cannot have.
-
-        Parameters
-        ----------
-        theta_rad, delta_rad : nominal bending angle and angle of its plane, (...), rad
-        insertion_m : depth q_s of the modulation backbone, (...), m
-
-        Raises
-        ------
-        ParameterError : values that are not finite, an insertion outside [0, L], or a bend with which the inner
-            secondary backbone would have no length
-        """
+        """Refuse a configuration that the segment cannot have."""
         theta, delta, insertion = (np.real(value) for value in (theta_rad, delta_rad, insertion_m))
         for name, value in (("theta_rad", theta), ("delta_rad", delta)):
             if not np.isfinite(value).all():
@@ -143,13 +94,7 @@ class ModulatedSegment:
 
 
 def round_stiffness_nm2(modulus_pa: float, outer_m: float, inner_m: float = 0.0) -> float:
-    """E I of a round tube or wire, N.m^2.
-
-    Parameters
-    ----------
-    modulus_pa : Young's modulus, Pa
-    outer_m, inner_m : diameters, m
-    """
+    """E I of a round tube or wire, N.m^2."""
     return float(modulus_pa * np.pi / 64 * (outer_m**4 - inner_m**4))
 
 

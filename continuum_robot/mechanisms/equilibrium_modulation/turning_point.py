@@ -34,17 +34,6 @@ def turning_point(
     In the paper's pictures the path runs out, turns in a narrow bend, and comes back beside itself. The farthest place
     does not depend on the frame in which the path is drawn. delta turns the whole path about z and has no part in it
     for equal backbones at equal distances.
-
-    Parameters
-    ----------
-    segment : what bends
-    theta_rad : nominal bending angle, rad
-    moment_error : lambda
-    stroke_m : deepest insertion, m; None: the segment's length
-
-    Returns
-    -------
-    None where the distance grows on the whole stroke
     """
     deepest = segment.length_m if stroke_m is None else stroke_m
 

@@ -23,17 +23,7 @@ def rolling_joint_of(robot: Robot) -> RollingJoint:
 
 
 def make_linkage(mechanism: RollingJoint) -> Linkage:
-    """The linkage of a described mechanism.
-
-    Parameters
-    ----------
-    mechanism : from a robot file
-
-    Raises
-    ------
-    SurfaceError : surfaces that cannot be used, those that intersect among them
-    OffSurfaceError : a tendon that enters beyond the end of a surface
-    """
+    """The linkage of a described mechanism."""
     links = []
     for link in mechanism.links:
         parent, child = make_surface(link.parent), make_surface(link.child)

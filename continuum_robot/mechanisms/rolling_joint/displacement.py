@@ -59,18 +59,7 @@ def solve_displacement(statics: RollingStatics, desired_m: ArrayLike, loads: Seq
 
     Parameters
     ----------
-    statics : of the mechanism
     desired_m : tendon lengths, left and right, shape (2,), m
-    loads : on any links
-
-    Returns
-    -------
-    the result; where the lengths cannot be reached, the closest ones with their error
-
-    Raises
-    ------
-    ParameterError : lengths that cannot be used
-    ConvergenceError : no equilibrium under the loads at any tensions of a grid
     """
     desired = np.asarray(desired_m, dtype=float)
     if desired.shape != (2,) or not np.all(np.isfinite(desired)) or np.any(desired <= 0):

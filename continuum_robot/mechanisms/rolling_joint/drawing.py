@@ -37,15 +37,8 @@ def pose_in_space(poses: Array) -> Array:
 class RollingParts:
     """Frames of all links, their outlines, and both tendons.
 
-    Parameters
-    ----------
-    robot : a rolling-joint robot
-
     Attributes
     ----------
-    size : number of contacts that describe a pose
-    frame_names : of the links from the second on, and ``tip``, which is the last link's again
-    core : None: nothing is inserted
     link_shapes : closed outline of every link in its own plane, (points, 2), m
     """
 

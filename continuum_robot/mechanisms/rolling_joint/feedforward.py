@@ -17,30 +17,12 @@ Array = NDArray[np.float64]
 
 
 class RollingFeedforward:
-    """From the curve of unloaded poses; a planar mechanism has no gravity.
-
-    Parameters
-    ----------
-    robot : a rolling-joint robot with control settings
-
-    Raises
-    ------
-    ParameterError : no rolling joints, or no control settings
-    """
+    """From the curve of unloaded poses; a planar mechanism has no gravity."""
 
     def __init__(self, robot: Robot) -> None:
         self._pretension_n = robot.control_settings.pretension_n
         self._curve = UnloadedCurve(statics_of(robot))
 
     def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
-        """Force that holds a coordinate.
-
-        Parameters
-        ----------
-        coordinate_m : half the difference of the displacements, shape (1,), m
-
-        Returns
-        -------
-        left less right tension, and that against gravity, which is zero; shape (1,), N
-        """
+        """Force that holds a coordinate."""
         return self._curve.force(coordinate_m, self._pretension_n), np.zeros(1)

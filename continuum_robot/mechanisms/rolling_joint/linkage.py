@@ -88,23 +88,14 @@ class Joints(NamedTuple):
 class Linkage:
     """n links in a chain: link 1 is the base, joint k is between link k and link k + 1.
 
-    Parameters
-    ----------
-    links : two or more
-
     Attributes
     ----------
-    links : as given
-    joint_count : n - 1
     limits_m : arc lengths between which each joint can roll, shape (n - 1, 2), m
     channel_length_m : length of both tendons inside of all links, shape (2,), m: the first sum of ha (28)
-    size_m : mean distance of the entry points of a joint, which makes moments comparable with tensions, m
 
     Raises
     ------
     ParameterError : fewer than two links, or entry points of another shape
-    IntersectingSurfacesError : surfaces of a joint that cut into each other where they touch
-    SurfaceError : surfaces of a joint without common arc lengths
     """
 
     def __init__(self, links: Sequence[Link]) -> None:
@@ -188,7 +179,6 @@ class Linkage:
         Raises
         ------
         ParameterError : wrong shape
-        OffSurfaceError : an arc length that is not on both surfaces of its joint
         """
         contact = np.asarray(contact_m, dtype=float)
         if contact.shape != (self.joint_count,):
@@ -207,15 +197,10 @@ class Linkage:
         Parameters
         ----------
         contact_m : shape (n - 1,), m
-        base : pose of link 1: x (m), y (m), angle (rad)
 
         Returns
         -------
         x (m), y (m), angle (rad) of each link in the frame in which the base is given, shape (n, 3)
-
-        Raises
-        ------
-        ParameterError, OffSurfaceError : as :meth:`check_contacts`
         """
         return self.joints(self.check_contacts(contact_m)).poses(np.asarray(base, dtype=float))
 
@@ -229,10 +214,6 @@ class Linkage:
         Returns
         -------
         shape (2,), m
-
-        Raises
-        ------
-        ParameterError, OffSurfaceError : as :meth:`check_contacts`
         """
         lengths = self.joints(self.check_contacts(contact_m)).lengths_m
         return np.asarray(self.channel_length_m + lengths.sum(axis=-1))

@@ -20,16 +20,7 @@ FRAMES = ("world", "body")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A constant load on one link: ha appendix C.
-
-    Attributes
-    ----------
-    link : counted from 1 at the base
-    force_n : x and y, N
-    moment_nm : counter-clockwise, N.m
-    point_m : where the force acts, in the link's body frame, m
-    frame : "world": the force keeps its direction; "body": it turns with the link
-    """
+    """A constant load on one link: ha appendix C."""
 
     link: int
     force_n: tuple[float, float] = (0.0, 0.0)
@@ -61,28 +52,13 @@ class LinkLoads(NamedTuple):
         return not self.body_n.any()
 
     def scaled(self, factor: float) -> LinkLoads:
-        """All loads times a factor.
-
-        Parameters
-        ----------
-        factor : dimensionless
-        """
+        """All loads times a factor."""
         world, body, moment, lever = self
         return LinkLoads(factor * world, factor * body, factor * moment, factor * lever)
 
 
 def link_loads(loads: Sequence[Load], link_count: int) -> LinkLoads:
-    """Sums of the loads on each link; those on the base, which carries anything, are left out.
-
-    Parameters
-    ----------
-    loads : any number, several on a link add up
-    link_count : n
-
-    Raises
-    ------
-    ParameterError : no such link or frame, or a value that is not finite
-    """
+    """Sums of the loads on each link; those on the base, which carries anything, are left out."""
     world, body, lever = (np.zeros(link_count, dtype=complex) for _ in range(3))
     moment = np.zeros(link_count)
     for load in loads:

@@ -19,14 +19,7 @@ class OffSurfaceError(ParameterError):
 
 
 class NoEquilibriumError(ContinuumRobotError, ArithmeticError):
-    """No equilibrium was found within the surfaces: the links roll to the end of one.
-
-    Attributes
-    ----------
-    joint : the joint that rolls off, counted from 1 at the base
-    arc_length_m : the end of the surface that it reaches, m
-    starts : number of poses from which an equilibrium was looked for
-    """
+    """No equilibrium was found within the surfaces: the links roll to the end of one."""
 
     def __init__(self, joint: int, arc_length_m: float, starts: int) -> None:
         self.joint, self.arc_length_m, self.starts = joint, arc_length_m, starts

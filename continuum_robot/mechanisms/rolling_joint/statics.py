@@ -84,12 +84,7 @@ class Equilibrium:
         return float(np.max(tangential / normal)) if np.all(normal > 0) else float("inf")
 
     def slipping_joints(self, friction_coefficient: float) -> tuple[int, ...]:
-        """Joints, from 1, whose contact force is outside of the friction cone of a coefficient, lifted ones too.
-
-        Parameters
-        ----------
-        friction_coefficient : of the surfaces, dimensionless
-        """
+        """Joints, from 1, whose contact force is outside of the friction cone of a coefficient, lifted ones too."""
         tangential, normal = np.abs(self.contact_force_n[:, 0]), self.contact_force_n[:, 1]
         return tuple(int(k) + 1 for k in np.nonzero(tangential > friction_coefficient * normal)[0])
 
@@ -116,14 +111,10 @@ class Balance:
 
     Parameters
     ----------
-    linkage : the mechanism
     contact_m : shape (n - 1,), m
-    case : what acts
 
     Attributes
     ----------
-    contact_m, case : as given
-    joints : at the contacts
     force_n : sum of the loads beyond each joint, in the world, shape (n - 1,), N
     turn, lower_turn : exp(i heading) of the upper and of the lower link of each joint, shape (n - 1,)
     moment_nm : left on each of the links 2 ... n, shape (n - 1,), N.m: ha (10) where the contacts balance all forces
@@ -199,16 +190,7 @@ class Balance:
 
 
 class RollingStatics:
-    """Solves a mechanism.
-
-    Parameters
-    ----------
-    linkage : the mechanism
-
-    Attributes
-    ----------
-    linkage : as given
-    """
+    """Solves a mechanism."""
 
     def __init__(self, linkage: Linkage) -> None:
         self.linkage = linkage
@@ -232,23 +214,9 @@ class RollingStatics:
         Parameters
         ----------
         tension_n : of the left and the right tendon, shape (2,), N; none negative, not both zero
-        loads : on any links
-        base : pose of link 1: x (m), y (m), angle (rad)
         start_m : arc lengths of a pose near by, shape (n - 1,), m
         weights : ratio of the tension between the links to ``tension_n``, shape (2, n - 1), or 1; for tendons with
             friction
-        exhaustive : start from many poses at the end; it takes some tenths of a second
-
-        Returns
-        -------
-        the equilibrium
-
-        Raises
-        ------
-        ParameterError : tensions, loads or base that cannot be used
-        OffSurfaceError : a start that is not on the surfaces
-        NoEquilibriumError : none was found within the surfaces, and the links roll to an end of them
-        ConvergenceError : none was found
         """
         tension, place, case = self._case(tension_n, loads, base, weights)
         start = np.zeros(self.linkage.joint_count) if start_m is None else self.linkage.check_contacts(start_m)
@@ -267,26 +235,12 @@ class RollingStatics:
     def all_equilibria(
         self, tension_n: ArrayLike, loads: Sequence[Load] = (), *, base: ArrayLike = (0.0, 0.0, 0.0)
     ) -> list[Equilibrium]:
-        """The equilibria to which Newton's method comes from :data:`STARTS` poses, the one of least potential first.
-
-        Parameters
-        ----------
-        tension_n, loads, base : as in :meth:`solve_tension`
-
-        Raises
-        ------
-        ParameterError : tensions or loads that cannot be used
-        """
+        """The equilibria to which Newton's method comes from :data:`STARTS` poses, the one of least potential first."""
         tension, place, case = self._case(tension_n, loads, base, 1.0)
         return [self._result(one, tension, place) for one in self._all(case)]
 
     def length_jacobian(self, at: Equilibrium, loads: Sequence[Load] = ()) -> Array:
         """How the tendon lengths change with the tensions at an equilibrium: ha (30)-(35).
-
-        Parameters
-        ----------
-        at : the equilibrium, without friction
-        loads : those under which it stands
 
         Returns
         -------

@@ -24,13 +24,7 @@ _FEWEST_POINTS = 4
 
 @dataclass(frozen=True, slots=True)
 class CurvaturePiece:
-    """Curvature as a polynomial on a stretch of arc length.
-
-    Attributes
-    ----------
-    start_m, end_m : arc lengths between which it holds, m
-    coefficients : of 1, s, s^2, ... with s the arc length of the surface in m; 1/m, 1/m^2, ...
-    """
+    """Curvature as a polynomial on a stretch of arc length."""
 
     start_m: float
     end_m: float
@@ -39,12 +33,7 @@ class CurvaturePiece:
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """A curve of unit speed: its tangent is the x axis of the contact frame, its normal the y axis.
-
-    Attributes
-    ----------
-    curve : x (m), y (m), heading (rad) as quintics in the arc length (m)
-    """
+    """A curve of unit speed: its tangent is the x axis of the contact frame, its normal the y axis."""
 
     curve: scipy.interpolate.PPoly
 
@@ -63,10 +52,6 @@ class Surface:
         Returns
         -------
         shape (..., 4): x (m), y (m), heading (rad), curvature (1/m)
-
-        Raises
-        ------
-        OffSurfaceError : an arc length beyond an end of the surface
         """
         s = np.asarray(arc_length_m, dtype=float)
         low, high = self.limits_m
@@ -76,12 +61,7 @@ class Surface:
         return np.concatenate([self.curve(s), self.curve(s, 1)[..., 2:]], axis=-1)
 
     def point(self, arc_length_m: float) -> Array:
-        """Point of the surface in the link's frame, shape (2,), m.
-
-        Parameters
-        ----------
-        arc_length_m : on the surface, m
-        """
+        """Point of the surface in the link's frame, shape (2,), m."""
         return self.frame(arc_length_m)[:2]
 
 
@@ -92,13 +72,7 @@ def from_curvature(
 
     Parameters
     ----------
-    pieces : in order, each beginning where the one before ends, with 0 within
     zero_position_m : where the arc length is 0, in the link's frame, shape (2,), m
-    zero_heading_rad : heading there, rad
-
-    Raises
-    ------
-    SurfaceError : pieces that do not follow each other or leave 0 out, or values that are not finite
     """
     position = np.asarray(zero_position_m, dtype=float)
     _check_pieces(pieces, position, zero_heading_rad)
@@ -133,12 +107,6 @@ def spline(points_m: ArrayLike, zero_m: ArrayLike | None = None, deviation_m: fl
     ----------
     points_m : in the link's frame in the direction of increasing arc length, shape (k, 2), m, k >= 4
     zero_m : the point of the surface next to this one gets the arc length 0, shape (2,), m; the middle by default
-    deviation_m : 0: through all points; else the rms distance from noisy points, such as sampled ones, that a
-        smoother curve may keep, m
-
-    Raises
-    ------
-    SurfaceError : fewer than four points, points that repeat, or values that are not finite
     """
     points = np.asarray(points_m, dtype=float)
     if points.shape != (len(points), 2) or len(points) < _FEWEST_POINTS or not np.all(np.isfinite(points)):

@@ -45,10 +45,6 @@ class JointTurning:
     A joint's angle is that of its upper link in its lower one, ha (9). Without loads the moment about a contact is that
     of the tendons' levers, and these depend on that joint's angle alone.
 
-    Parameters
-    ----------
-    statics : of the mechanism
-
     Attributes
     ----------
     limits_rad : angles between which each joint can turn, shape (n - 1, 2), rad

@@ -24,11 +24,6 @@ class UnloadedCurve:
 
     Displacements are counted from the pose of equal tensions, > 0 where a tendon is pulled in.
 
-    Parameters
-    ----------
-    statics : of the mechanism
-    largest_ratio : of the tensions, at both ends of the curve
-
     Attributes
     ----------
     log_ratio : logarithm of left over right tension, increasing, shape (k,)
@@ -36,10 +31,6 @@ class UnloadedCurve:
     displacement_m : left and right, shape (k, 2), m
     coordinate_m : half the difference of the displacements, increasing, shape (k,), m
     home_length_m : tendon lengths where the tensions are equal, shape (2,), m
-
-    Raises
-    ------
-    NoEquilibriumError : a ratio without a pose within the surfaces
     """
 
     def __init__(self, statics: RollingStatics, largest_ratio: float = _LARGEST_RATIO) -> None:
@@ -78,7 +69,6 @@ class UnloadedCurve:
         Returns
         -------
         contacts, shape (n - 1,), m; their change with the displacements, shape (n - 1, 2); and the distance that is
-        left, root mean square over both tendons, m
         """
         away = displacement_m - self.displacement_m[:-1]
         fraction = np.clip(np.sum(away * self._steps, axis=1) / self._squares, 0.0, 1.0)
@@ -90,12 +80,7 @@ class UnloadedCurve:
         return contact, slope, float(np.sqrt(np.mean(miss[best] ** 2)))
 
     def contacts(self, coordinate_m: float) -> Array:
-        """Contacts where a coordinate is given, shape (n - 1,), m.
-
-        Parameters
-        ----------
-        coordinate_m : half the difference of the displacements, m
-        """
+        """Contacts where a coordinate is given, shape (n - 1,), m."""
         return np.array([np.interp(coordinate_m, self.coordinate_m, contact) for contact in self.contact_m.T])
 
     def force(self, coordinate_m: ArrayLike, least_tension_n: float) -> Array:
@@ -104,7 +89,6 @@ class UnloadedCurve:
         Parameters
         ----------
         coordinate_m : half the difference of the displacements, shape (...), m
-        least_tension_n : the lesser of both tensions, N
 
         Returns
         -------

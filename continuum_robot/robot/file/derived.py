@@ -17,17 +17,7 @@ Numbers = Callable[..., float]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a value follows.
-
-    Attributes
-    ----------
-    key : that it has in the file; ``[]`` stands for every entry of a list
-    of : keys that it follows from, which the file has to have; ``tendons`` is their number, ``length_m`` the robot's
-    value : from these, in their order
-    command : what the actuators take where it holds; "" where that does not matter
-    why : for people
-    digits : to which it is rounded
-    """
+    """How a value follows."""
 
     key: str
     of: tuple[str, ...]

@@ -17,16 +17,7 @@ from continuum_robot.errors import RobotFileError
 
 @dataclass(frozen=True, slots=True)
 class YamlBounds:
-    """How much a YAML text may hold; the largest shipped file has about 500 values in 6 kB, 7 deep.
-
-    Attributes
-    ----------
-    characters : length of the text
-    values : values, keys not counted, every alias counted as all that it stands for
-    expanded_characters : of all text values and keys, again with every alias
-    depth : of lists and mappings in each other
-    key_characters : length of a key
-    """
+    """How much a YAML text may hold; the largest shipped file has about 500 values in 6 kB, 7 deep."""
 
     characters: int = 1 << 17
     values: int = 5_000
@@ -76,18 +67,7 @@ class _Plain(yaml.SafeDumper):
 
 
 class PlainReader:
-    """Turns YAML text into plain values, and counts them.
-
-    Parameters
-    ----------
-    path : for the messages
-    bounds : what a text may become
-
-    Attributes
-    ----------
-    lines : line, from 1, of each dotted key
-    values, expanded_characters, depth : read so far, as of :class:`YamlBounds`; ``depth`` the largest
-    """
+    """Turns YAML text into plain values, and counts them."""
 
     def __init__(self, path: Path | None = None, bounds: YamlBounds = BOUNDS) -> None:
         self.bounds = bounds

@@ -35,15 +35,7 @@ class TaperPoint:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """By which a cross-section differs from what the backbone states.
-
-    Attributes
-    ----------
-    bending : of the stiffnesses against bending and torsion
-    area : of those against shear and extension
-    mass : of the mass per length
-    rotary : of the moments of inertia per length
-    """
+    """By which a cross-section differs from what the backbone states."""
 
     bending: float = 1.0
     area: float = 1.0

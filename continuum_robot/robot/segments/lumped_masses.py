@@ -15,15 +15,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class LumpedMass:
-    """A body fixed to the rod, such as a disk.
-
-    Attributes
-    ----------
-    s_m : arc length, m
-    mass_kg : kg
-    center_of_mass_m : (3,) in the body frame there, m
-    inertia_kg_m2 : (3, 3) about the centre of mass in the axes of the body frame, kg.m^2
-    """
+    """A body fixed to the rod, such as a disk."""
 
     s_m: float
     mass_kg: float

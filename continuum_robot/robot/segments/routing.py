@@ -211,22 +211,7 @@ Routing: TypeAlias = StraightRouting | HelicalRouting | PolynomialRouting | Hole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutedPath:
-    """Where one tendon or string runs: rucker (8), with its derivative.
-
-    Attributes
-    ----------
-    name : for messages
-    start_m, end_m : arc lengths from the robot's base between which it runs, m
-    pitch_radius_m, angle_rad : polar place in the cross-section at its start
-    routing : how it goes on
-    spiral_rad_per_m : by which it turns about the backbone besides its routing
-    about_m : arc length from the base at which it is on its routing all the same, m
-    straight_over_m : distance between disks, over which it runs straight while the backbone bends, m
-
-    Raises
-    ------
-    ParameterError : a routing that is none
-    """
+    """Where one tendon or string runs: rucker (8), with its derivative."""
 
     name: str
     start_m: float

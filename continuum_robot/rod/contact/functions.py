@@ -50,24 +50,7 @@ class ContactTerms:
 
 
 class ContactFunctions:
-    """The terms of a robot's coordinates. Not for use by two threads at once.
-
-    Parameters
-    ----------
-    robot : a rod
-    shapes : coefficients per coordinate of which the terms are desired, (coefficients, n); None: of the coefficients
-    nodes, parts : of the kernel, see :class:`~continuum_robot.rod.rod.Rod`
-
-    Attributes
-    ----------
-    robot : as given
-    rod : the kernel, with bodies at all disks
-    newest : its terms in the latest call, until the next one
-    nodes_m : arc lengths of the Jacobians, from the base, increasing, the first 0, shape (k,), m
-    stiffness : of the coordinates, (n, n)
-    linear : whether displacements are linear in the coefficients
-    lever : displacement of every tendon per coordinate, (N, n): at the straight rod where it depends on the shape
-    """
+    """The terms of a robot's coordinates. Not for use by two threads at once."""
 
     newest: Terms
 
@@ -98,12 +81,7 @@ class ContactFunctions:
         return lambda c, s_m: self.rod.poses(c, [s_m])[0]
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
-        """Terms at the coefficients c and the rates of the coordinates c_rate (n,).
-
-        Raises
-        ------
-        ParameterError : not as many numbers as the rod has
-        """
+        """Terms at the coefficients c and the rates of the coordinates c_rate (n,)."""
         B, rate = self._shapes, np.asarray(c_rate, dtype=float)
         if rate.shape != (self.size,):
             raise ParameterError("c_rate", c_rate, f"{self.size} numbers")
@@ -133,10 +111,6 @@ class ContactFunctions:
         ``tensordot(E, jacobians, 1)`` are the body Jacobians at ``s_m`` (m, in [0, length]): by segment, the polynomial
         of degree 9 through (or closest to) the nodes in it, which a Jacobian on a segment is to 1e-6 up to a bending
         of a right angle.
-
-        Raises
-        ------
-        ParameterError : an arc length off the robot
         """
         robot = self.robot
         places = np.atleast_1d(np.asarray(s_m, dtype=float))

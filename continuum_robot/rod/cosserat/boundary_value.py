@@ -43,14 +43,6 @@ class BoundaryValueProblem:
     Parameters
     ----------
     model : "coupled", or "point_moment" for rucker's comparison without the tendons' distributed load
-    junction_load : whether a tendon that kinks where sections meet loads the rod there
-    intervals : least number of steps from base to tip
-
-    Attributes
-    ----------
-    nodes_m : (k,) arc length of each state; places of jumps stand twice
-    links : what connects each state with the next: a step or a jump
-    tip : the cut at the tip
     """
 
     def __init__(
@@ -171,12 +163,7 @@ class BoundaryValueProblem:
         return Jump(place_m, self._side(stretch - 1, place_m, after, True), self._side(stretch, place_m, before, False))
 
     def points_at(self, place_m: float) -> list[PointWrench]:
-        """The point loads at a place.
-
-        Parameters
-        ----------
-        place_m : arc length, m
-        """
+        """The point loads at a place."""
         return [point for point in self.points if abs(point.s_m - place_m) < 1e-9 * self.rod.length_m]
 
     @property
@@ -209,11 +196,6 @@ class BoundaryValueProblem:
         Parameters
         ----------
         states : y at the steps' beginnings, shape (k, 13): m, quaternion, N, N.m
-        fractions : of the tensions and of the loads, each 0 to 1
-
-        Returns
-        -------
-        states (k, 13), Jacobians (k, 13, 13), local errors (k, 13, 2)
         """
         key = states.tobytes()
         if self._found[:2] != (key, fractions):
@@ -233,9 +215,7 @@ class BoundaryValueProblem:
 
         Parameters
         ----------
-        cuts : (k,)
         states : y at the cuts, shape (k, 13): m, quaternion, N, N.m
-        fractions : of the tensions and of the loads, each 0 to 1
         """
         names = ("section", "tension_force", "tension_moment", "routing", "load")
         section, force, moment, routing, load = (np.array([getattr(cut, name) for cut in cuts]) for name in names)
@@ -244,12 +224,7 @@ class BoundaryValueProblem:
         )
 
     def bearing(self, step: Step, end: int) -> Cut:
-        """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load.
-
-        Parameters
-        ----------
-        end : 0 or -1
-        """
+        """Rod and tendons at the first (0) or last (-1) cross-section of a step, without a point load."""
         tension = self.coupling * step.tension
         return Cut(step.section, tension, tension, step.routing[end], np.zeros(POINT_LOADS))
 
@@ -259,11 +234,6 @@ class BoundaryValueProblem:
         Parameters
         ----------
         states : shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
-        fractions : of the tensions and of the loads, each 0 to 1
-
-        Returns
-        -------
-        (13 k,) residual: the pose of the base, the links, the wrench at the tip; and the matrix for solve_banded
         """
         start = self._base_pose(states)
         blocks = np.zeros((len(self.links), STATE, 2 * STATE))
@@ -306,16 +276,6 @@ class BoundaryValueProblem:
         Parameters
         ----------
         states : first guess, shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
-        fractions : of the tensions and of the loads, each 0 to 1
-        iterations : at most
-
-        Returns
-        -------
-        states (k, 13), scaled residual, number of iterations
-
-        Raises
-        ------
-        ConvergenceError : it did not converge
         """
         unknown, equation = self._scales(states)
         residual, band = self.equations(states, fractions)
@@ -347,10 +307,6 @@ class BoundaryValueProblem:
         ----------
         band : the matrix of :meth:`equations`, shape (bands, 13 k)
         residual : what the states leave unfulfilled, shape (13 k,), as of :meth:`equations`
-
-        Raises
-        ------
-        ConvergenceError : singular, as at a buckling load, or not finite
         """
         try:
             solution = solve_banded((_LOWER, _UPPER), band, residual)
@@ -366,10 +322,6 @@ class BoundaryValueProblem:
         Parameters
         ----------
         states : shape (k, 13), each position (m), quaternion, force (N), moment (N.m)
-
-        Raises
-        ------
-        ParameterError : a cross-section is pushed through the next one, v_z <= 0
         """
         for k, link in zip(self.step_links, self.all_steps, strict=True):
             stretch = link.section[8] + states[k : k + 2, 9] / link.section[2]
@@ -437,16 +389,7 @@ class BoundaryValueProblem:
         return found
 
     def adopt_grid(self, other: BoundaryValueProblem) -> None:
-        """Take the grid of a problem for the same rod.
-
-        Parameters
-        ----------
-        other : the problem whose grid is taken
-
-        Raises
-        ------
-        ParameterError : the places of its jumps differ
-        """
+        """Take the grid of a problem for the same rod."""
         if not np.array_equal(self._breaks_m, other._breaks_m):
             raise ParameterError("start", other._breaks_m.tolist(), f"jumps at {self._breaks_m.tolist()} m")
         self._stretches = other._stretches

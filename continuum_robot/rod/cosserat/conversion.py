@@ -22,16 +22,7 @@ SLICES = 40
 
 
 def cosserat_rod(rod: RodDescription) -> CosseratRod:
-    """The rod with all six strains free, whatever its basis.
-
-    Parameters
-    ----------
-    rod : what a rod is, e.g. ``RodDescription.of_robot(robot)``
-
-    Returns
-    -------
-    its sections, tendons and weight; :meth:`CosseratRod.weightless` leaves the weight out
-    """
+    """The rod with all six strains free, whatever its basis."""
     return CosseratRod(
         sections=tuple(_section(segment, *slice_) for segment in rod.segments for slice_ in _slices(segment)),
         tendons=tuple(

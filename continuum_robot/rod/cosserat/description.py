@@ -26,8 +26,6 @@ class Section:
 
     Attributes
     ----------
-    length_m : length at rest, m
-    shear_extension_n : diagonal of K_se, (G A, G A, E A), N
     bending_torsion_nm2 : diagonal of K_bt, (E I_xx, E I_yy, G J), N.m^2; rucker prints E I_zz for G J
     rest_strain : v* of rucker (4)
     rest_curvature_per_m : u* of rucker (4), 1/m
@@ -57,18 +55,7 @@ class Section:
 
 
 def round_section(length_m: float, *, youngs_modulus_pa: float, poisson_ratio: float, radius_m: float) -> Section:
-    """A solid round section without a shear correction, rucker (4).
-
-    Parameters
-    ----------
-    length_m : length, m
-    youngs_modulus_pa, poisson_ratio : of the material
-    radius_m : of the cross-section, m
-
-    Returns
-    -------
-    the section, K_se = diag(G A, G A, E A), K_bt = diag(E I, E I, 2 G I)
-    """
+    """A solid round section without a shear correction, rucker (4)."""
     area, second_moment = math.pi * radius_m**2, math.pi / 4 * radius_m**4
     shear_modulus = youngs_modulus_pa / (2 * (1 + poisson_ratio))
     bending = youngs_modulus_pa * second_moment
@@ -81,14 +68,7 @@ def round_section(length_m: float, *, youngs_modulus_pa: float, poisson_ratio: f
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosseratTendon:
-    """A tendon from where it enters the rod to where it is fixed, arc lengths from the base in m.
-
-    Attributes
-    ----------
-    path : where it runs in the cross-section
-    end_m : arc length where it is fixed, m
-    begin_m : arc length where it enters, m
-    """
+    """A tendon from where it enters the rod to where it is fixed, arc lengths from the base in m."""
 
     path: TendonPath
     end_m: float
@@ -99,27 +79,14 @@ class CosseratTendon:
             raise ParameterError("begin_m, end_m", (self.begin_m, self.end_m), "0 <= begin_m < end_m")
 
     def runs_between(self, start_m: float, end_m: float) -> bool:
-        """Whether it runs along a stretch without an end inside.
-
-        Parameters
-        ----------
-        start_m, end_m : ends of the stretch, m
-        """
+        """Whether it runs along a stretch without an end inside."""
         middle_m = (start_m + end_m) / 2
         return self.begin_m < middle_m < self.end_m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CosseratRod:
-    """A rod clamped at its base.
-
-    Attributes
-    ----------
-    sections : from the base to the tip
-    tendons : in the order of the tensions
-    base_pose : (4, 4) rows as tuples; frame of the clamped end
-    weight : of the rod and of bodies fixed to it, as loads; statics and motion always include it
-    """
+    """A rod clamped at its base."""
 
     sections: tuple[Section, ...]
     tendons: tuple[CosseratTendon, ...] = ()
@@ -157,12 +124,7 @@ class CosseratRod:
         return np.cumsum([section.length_m for section in self.sections])
 
     def checked_tension(self, tension_n: ArrayLike) -> Vector:
-        """Tensions (tendons,) as an array, N.
-
-        Raises
-        ------
-        ParameterError : a wrong number of them, one that is not finite, or one below 0
-        """
+        """Tensions (tendons,) as an array, N."""
         tension = np.asarray(tension_n, dtype=float)
         if tension.shape != (len(self.tendons),):
             raise ParameterError("tension_n", tension.tolist(), f"{len(self.tendons)} tensions")

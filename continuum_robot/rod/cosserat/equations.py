@@ -95,16 +95,7 @@ class _Tendons:
 
 
 def rates(y: Complex, section: Vector, tension: Vector, routing: Vector, loads: Vector) -> Complex:
-    """Y' by rucker (16), (13, directions, k).
-
-    Parameters
-    ----------
-    y : (13, directions, k), the same but for complex steps in all directions
-    section : stiffnesses and rest strains, (k, 12)
-    tension : of the tendons whose distributed load counts, else 0, (k, tendons), N
-    routing : r, r', r'' of every tendon, (k, 6 tendons): m, 1, 1/m
-    loads : force and moment per length in base axes, then in body axes, (k, 12), N/m and N
-    """
+    """Y' by rucker (16), (13, directions, k)."""
     q, n, m = y[3:7], y[7:10], y[10:13]
     section, loads = section.T[:, None], loads.T[:, None]
     rotation, (v, u) = _rotation(q), _strains(y, section)
@@ -130,19 +121,7 @@ def step(
     states: Vector, length_m: Vector, section: Vector, tension: Vector, routing: Vector, loads: Vector,
     *, sensitive: bool = True,
 ) -> tuple[Vector, Vector, Vector]:  # fmt: skip
-    """States at the ends of steps, their Jacobians, and local errors.
-
-    Parameters
-    ----------
-    states : at their beginnings, (k, 13)
-    length_m, section, tension : of each, as of :func:`rates`, (k, ...)
-    routing, loads : at each stage, (k, 12, 6 tendons), (k, 12, 12)
-    sensitive : whether the Jacobians are wanted, else they are 0
-
-    Returns
-    -------
-    states (k, 13), Jacobians (k, 13, 13), errors of the embedded formulas of fifth and third order (k, 13, 2)
-    """
+    """States at the ends of steps, their Jacobians, and local errors."""
     y = _directed(states, _POSITION, many=sensitive)
     slopes: list[Complex] = []
 
@@ -168,19 +147,8 @@ def step(
 def wrench(
     states: Vector, section: Vector, tension_force: Vector, tension_moment: Vector, routing: Vector, load: Vector
 ) -> tuple[Vector, Vector]:
-    """Force and moment in body axes that the parts before cuts bear, rod and tendons together, less point loads there.
-
-    Parameters
-    ----------
-    states : (k, 13)
-    section, routing : as of :func:`rates`
-    tension_force, tension_moment : of the tendons whose force and moment count there, else 0, (k, tendons), N
-    load : force and moment in base axes, then in body axes (12), and for forces in base axes that act off the backbone
-        the sum of o F^T, row by row (9), o being the point of application in body axes, (k, 21)
-
-    Returns
-    -------
-    (k, 6), and their Jacobians by the states, (k, 6, 13)
+    """Force and moment in body axes that the parts before cuts bear, rod and tendons together, less point loads
+    there.
     """
     y, section, load = _directed(states, 0), section.T[:, None], load.T[:, None]
     rotation, (v, u) = _rotation(y[3:7]), _strains(y, section)

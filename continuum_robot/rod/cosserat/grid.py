@@ -62,13 +62,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A place where the internal wrench jumps.
-
-    Attributes
-    ----------
-    place_m : arc length, m
-    before, after : the sides towards the base and towards the tip
-    """
+    """A place where the internal wrench jumps."""
 
     place_m: float
     before: Cut
@@ -81,10 +75,6 @@ def breaks_m(rod: CosseratRod, loads: Sequence[Load]) -> Vector:
     Returns
     -------
     increasing, shape (k,), m
-
-    Raises
-    ------
-    ParameterError : a load that is not on the rod, or a point load on its clamped end
     """
     places = [0.0, *rod.section_ends_m]
     for tendon in rod.tendons:

@@ -27,28 +27,12 @@ class TendonPath(Protocol):
         """Arc lengths at which the slope of x(s) or y(s) jumps, m."""
 
     def at(self, s_m: Vector, inside_m: float, /) -> Vector:
-        """Place and derivatives.
-
-        Parameters
-        ----------
-        s_m : (k,) arc lengths from the base, m, all in one smooth piece, its ends included
-        inside_m : an arc length inside that piece: at a kink it tells which side is meant
-
-        Returns
-        -------
-        (k, 6): x, y (m), x', y' (1), x'', y'' (1/m)
-        """
+        """Place and derivatives."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolarPath:
-    """x = r(s) cos psi(s), y = r(s) sin psi(s): straight, helical, converging, and rucker (28).
-
-    Attributes
-    ----------
-    radius_m : coefficients of r(s), ascending powers of s in m; a radius that passes through zero is smooth
-    angle_rad : coefficients of psi(s) in rad, ascending powers of s in m
-    """
+    """x = r(s) cos psi(s), y = r(s) sin psi(s): straight, helical, converging, and rucker (28)."""
 
     radius_m: tuple[float, ...]
     angle_rad: tuple[float, ...] = (0.0,)
@@ -85,13 +69,7 @@ class PolarPath:
 
 @dataclass(frozen=True, slots=True)
 class HolePath:
-    """Straight from hole to hole of the disks: x(s), y(s) piecewise linear, constant beyond the first and last hole.
-
-    Attributes
-    ----------
-    arc_length_m : (k,) increasing arc lengths of the holes from the base, m
-    x_m, y_m : (k,) places of the holes in the backbone's frame, m
-    """
+    """Straight from hole to hole of the disks: x(s), y(s) piecewise linear, constant beyond the first and last hole."""
 
     arc_length_m: tuple[float, ...]
     x_m: tuple[float, ...]
@@ -110,12 +88,7 @@ class HolePath:
         return self.arc_length_m
 
     def at(self, s_m: Vector, inside_m: float, /) -> Vector:
-        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`.
-
-        Parameters
-        ----------
-        inside_m : an arc length within the smooth stretch that is meant where a kink is asked for, m
-        """
+        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`."""
         holes = np.array(self.arc_length_m)
         result = np.zeros((len(s_m), 6))
         piece = int(np.searchsorted(holes, inside_m)) - 1
@@ -131,12 +104,7 @@ class HolePath:
 
 @dataclass(frozen=True, slots=True)
 class DifferencedPath:
-    """A path of any routing, which gives one derivative; the second by central differences.
-
-    Attributes
-    ----------
-    path : of the robot's description
-    """
+    """A path of any routing, which gives one derivative; the second by central differences."""
 
     path: RoutedPath
 
@@ -146,12 +114,7 @@ class DifferencedPath:
         return self.path.kinks_m
 
     def at(self, s_m: Vector, inside_m: float, /) -> Vector:
-        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`.
-
-        Parameters
-        ----------
-        inside_m : an arc length within the smooth stretch that is meant where a kink is asked for, m
-        """
+        """r, r', r'' at arc lengths, shape (k, 6): see :class:`TendonPath`."""
         step_m, ends = _DIFFERENCE_FRACTION * self.path.length_m, [self.path.start_m, *self.kinks_m, self.path.end_m]
         low_m = max([end for end in ends if end <= inside_m], default=ends[0])
         high_m = min([end for end in ends if end > inside_m], default=ends[-1])

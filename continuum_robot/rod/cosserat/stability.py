@@ -25,14 +25,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Stability:
-    """Stability by the second variation.
-
-    Attributes
-    ----------
-    unstable_directions : number of independent directions in which the energy falls
-    tip_compliance : (6, 6) displacement (m) and rotation (rad) of the tip per force and moment on it, base axes;
-        symmetric where all loads have a potential
-    """
+    """Stability by the second variation."""
 
     unstable_directions: int
     tip_compliance: Vector
@@ -43,13 +36,7 @@ def stability(problem: BoundaryValueProblem, states: Vector, fractions: tuple[fl
 
     Parameters
     ----------
-    problem : the problem
     states : its solution, shape (k, 13), as of :meth:`BoundaryValueProblem.equations`
-    fractions : of the tensions and of the loads under which it is one
-
-    Returns
-    -------
-    see there
     """
     node = np.cumsum([0, *(isinstance(link, Step) for link in problem.links)])  # both sides of a jump share a pose
     size = 6 * (int(node[-1]) + 1)

@@ -41,18 +41,7 @@ _ROUTES: dict[str, Callable[[float], tuple[float, float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rod:
-    """The rod at some arc lengths, (k,) each; vectors of force and moment in base axes.
-
-    Attributes
-    ----------
-    s_m : arc lengths at rest, m
-    position_m : (k, 3), m
-    rotation : (k, 3, 3)
-    strain : v in body axes, dimensionless, (k, 3)
-    curvature_per_m : (k, 3) u, body axes, 1/m
-    force_n, moment_nm : (k, 3) n and m, borne by the rod alone
-    total_force_n, total_moment_nm : (k, 3) borne by rod and tendons together
-    """
+    """The rod at some arc lengths, (k,) each; vectors of force and moment in base axes."""
 
     s_m: Vector
     position_m: Vector
@@ -114,20 +103,7 @@ class CosseratSolution:
         return _rotation(self.states[-1, 3:7])
 
     def at(self, s_m: ArrayLike) -> Rod:
-        """The rod at any arc lengths; at a jump, just after it.
-
-        Parameters
-        ----------
-        s_m : (k,) arc lengths, m
-
-        Returns
-        -------
-        see there
-
-        Raises
-        ------
-        ParameterError : an arc length outside the rod
-        """
+        """The rod at any arc lengths; at a jump, just after it."""
         places = np.atleast_1d(np.asarray(s_m, dtype=float))
         length_m = self.problem.rod.length_m
         if not np.all((places >= 0) & (places <= length_m * (1 + 1e-12))):
@@ -204,25 +180,13 @@ def solve(
 
     Parameters
     ----------
-    rod : the rod
-    tension_n : (tendons,) tensions, 0 or more, N
-    loads : besides the rod's weight, which :meth:`.description.CosseratRod.weightless` leaves out
     model : "coupled", rucker (16) to (20), or "point_moment", section III-H: tendons put nothing but (19) on the rod
     junction_load : False leaves out the load of tendons that go on where the strain or their slope jumps, as (18) to
         (20) do by themselves; the result then is no equilibrium of the energy
-    start : a solution for the same rod, places of loads and grid to start from instead; the load is not put on in steps
-    intervals : steps of integration on the rod's length at first, at least
-    accuracy_m : largest error of integration, m
 
     Returns
     -------
     the shape, with its residual and stability: look at ``stable``
-
-    Raises
-    ------
-    ParameterError : a negative tension or a wrong number of them; a load outside the rod, or one that compresses it to
-        nothing; an unknown model; no intervals or no accuracy
-    ConvergenceError : none found; states up to which fraction of the load there was one
     """
     tension = rod.checked_tension(tension_n)
     if model not in MODELS:

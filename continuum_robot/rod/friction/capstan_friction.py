@@ -48,23 +48,6 @@ class CapstanFriction:
 
     Each wire begins at the plate from which its segment goes on, square to it, runs through the disks of that segment
     and leaves the last one square; with two strands it runs back on the same way. Not for use by two threads at once.
-
-    Parameters
-    ----------
-    robot : a rod, of any strains
-    coefficients : friction coefficient of each capstan instead of the robot file's, (k,), dimensionless
-
-    Attributes
-    ----------
-    capstan_count : k
-    jacobian : J_qc at the straight rod, (k, n), rad per (1/m)
-    coefficients : (k,); may be written
-    stations_m : arc lengths of the disks, at which a rod that gives :meth:`kept` its terms must have bodies, m
-
-    Raises
-    ------
-    ParameterError : coefficients that are not in [0, 1)
-    ContinuumRobotError : capstans, and no library of the kernel
     """
 
     def __init__(self, robot: Robot, *, coefficients: ArrayLike | None = None) -> None:
@@ -93,18 +76,7 @@ class CapstanFriction:
         self._of: Terms | None = None
 
     def kept(self, terms: Terms, rod: Rod, *, slopes: bool = True) -> tuple[Vector, Vector]:
-        """What each wire keeps of its tension, the pulled one and the released one of each capstan: johnston (36).
-
-        Parameters
-        ----------
-        terms : of the rod at a shape
-        rod : with bodies at ``stations_m``
-        slopes : whether the derivatives are wanted
-
-        Returns
-        -------
-        fractions, (k, 2), and their derivatives by c, (k, 2, n), these until the next call with slopes
-        """
+        """What each wire keeps of its tension, the pulled one and the released one of each capstan: johnston (36)."""
         if rod is not self._on or terms is not self._of:
             self._place(rod, terms)
         if self.capstan_count:
@@ -113,12 +85,7 @@ class CapstanFriction:
         return self._kept[0].copy(), self._kept[1]
 
     def fractions(self, c: ArrayLike) -> Vector:
-        """What the pulled and the released wire of each capstan keep at a shape, (k, 2).
-
-        Parameters
-        ----------
-        c : (n,)
-        """
+        """What the pulled and the released wire of each capstan keep at a shape, (k, 2)."""
         rod, evaluate = self._own
         return self.kept(evaluate(c, np.zeros(rod.n)), rod, slopes=False)[0]
 
@@ -128,48 +95,21 @@ class CapstanFriction:
         return rod, rod.prepared()
 
     def torque(self, fractions: Vector, speed: ArrayLike, wires: Vector) -> Vector:
-        """Friction that resists each capstan, (k,), N.m; of the sign of its speed.
-
-        Parameters
-        ----------
-        fractions : of :meth:`fractions`, (k, 2)
-        speed : of the capstans, (k,), rad/s
-        wires : tensions of the pulled wires, then of the released ones, (2k,), N
-        """
+        """Friction that resists each capstan, (k,), N.m; of the sign of its speed."""
         return np.asarray(np.tanh(TANH_PER_RADIAN * np.asarray(speed)) * self._lost(fractions, wires))
 
     def resistance(self, c: ArrayLike, speed: ArrayLike, tension: ArrayLike) -> Vector:
-        """The same at a shape under given tensions, (k,), N.m.
-
-        Parameters
-        ----------
-        c : (n,)
-        speed : of the capstans, (k,), rad/s
-        tension : of all tendons, (N,), N
-        """
+        """The same at a shape under given tensions, (k,), N.m."""
         return self.torque(self.fractions(c), speed, self.wires_of_tension(np.asarray(tension, dtype=float)))
 
     def generalized_force(self, c: ArrayLike, c_rate: ArrayLike, capstan_torque: ArrayLike) -> Vector:
-        """kappa_fric of johnston (38), (n,), N.m^2, around the pretension of the robot's file; it resists (41).
-
-        Parameters
-        ----------
-        c, c_rate : (n,)
-        capstan_torque : on each capstan, (k,), N.m
-        """
+        """kappa_fric of johnston (38), (n,), N.m^2, around the pretension of the robot's file; it resists (41)."""
         wires = self.wires_of_torque(np.asarray(capstan_torque, dtype=float))
         speed = self.jacobian @ np.asarray(c_rate, dtype=float)
         return np.asarray(self.jacobian.T @ self.torque(self.fractions(c), speed, wires))
 
     def force(self, kept: tuple[Vector, Vector], c_rate: Vector, wires: Vector) -> tuple[Vector, Vector, Vector]:
-        """kappa_fric of johnston (38), (n,), N.m^2, its derivatives by c and by c_rate, (n, n).
-
-        Parameters
-        ----------
-        kept : of :meth:`kept`
-        c_rate : (n,)
-        wires : tensions of the pulled wires, then of the released ones, (2k,), N
-        """
+        """kappa_fric of johnston (38), (n,), N.m^2, its derivatives by c and by c_rate, (n, n)."""
         fractions, slopes = kept
         pulling = wires.reshape(2, -1).T * self._radii_m[:, None]
         sense = np.tanh(TANH_PER_RADIAN * (self.jacobian @ c_rate))
@@ -180,33 +120,17 @@ class CapstanFriction:
         return back @ (sense * lost), back @ by_c, back @ (by_speed[:, None] * self.jacobian)
 
     def wires_lose(self, fractions: Vector, tension: Vector) -> Vector:
-        """The most that friction takes of each capstan's torque, (k,), N.m: johnston (37) at full speed.
-
-        Parameters
-        ----------
-        fractions : of :meth:`fractions`, (k, 2)
-        tension : of all tendons, (N,), N
-        """
+        """The most that friction takes of each capstan's torque, (k,), N.m: johnston (37) at full speed."""
         return self._lost(fractions, self.wires_of_tension(tension))
 
     def speeds(self, tendon_rate: Vector) -> Vector:
-        """Of the capstans, (k,), rad/s, half of the difference of both tendons: a stretched pair counts as it winds.
-
-        Parameters
-        ----------
-        tendon_rate : of all tendons, (N,), m/s
-        """
+        """Of the capstans, (k,), rad/s, half of the difference of both tendons: a stretched pair counts as it winds."""
         return np.array(
             [0.5 * (tendon_rate[o.pulled] - tendon_rate[o.released]) / o.path_per_radian_m for o in self._drives]
         )
 
     def wires_of_tension(self, tension: Vector) -> Vector:
-        """Tensions of the pulled wires, then of the released ones, (2k,), N.
-
-        Parameters
-        ----------
-        tension : of all tendons, (N,), N
-        """
+        """Tensions of the pulled wires, then of the released ones, (2k,), N."""
         return np.asarray(self._of_tension @ tension)
 
     def tension_of_torque(self, torque: Vector) -> Vector:
@@ -214,10 +138,6 @@ class CapstanFriction:
 
         johnston (32) prints the whole of |tau| / r_c on either wire. By statics half of it is, and the pulled wire
         carries all once the other is slack.
-
-        Parameters
-        ----------
-        torque : on the capstans, (k,), N.m
         """
         half = self._of_torque @ torque
         return np.asarray(np.maximum(np.maximum(self._pretension_n + half, 2 * half), 0.0))

@@ -21,16 +21,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """One capstan of a robot.
-
-    Attributes
-    ----------
-    segment : index of its segment
-    plane : 0 for the first capstan of the segment, 1 for the second
-    pulled, released : indices of its tendons; turning positively pulls the former in
-    capstans : what the robot's file states of it
-    strands : of each of its tendons
-    """
+    """One capstan of a robot."""
 
     segment: int
     plane: int
@@ -74,11 +65,6 @@ def capstan_jacobian(robot: Robot, lever: Vector | None = None) -> Vector:
 
     A capstan turns with half the difference of its two tendons, which are opposite where they are parallel: then its
     torque does on both the work of (32).
-
-    Parameters
-    ----------
-    lever : displacement of every tendon per coefficient, (N, n); None: at the straight rod, which is everywhere where
-        it only bends and its tendons are parallel
     """
     if lever is None:
         from continuum_robot.rod.description import RodDescription  # noqa: PLC0415 - it needs the inertia of these
@@ -111,12 +97,7 @@ def wires_from_tension(robot: Robot) -> Vector:
 
 
 def actuator_mass_parts(robot: Robot, lever: Vector | None = None) -> Vector:
-    """Inertia of each segment's capstans in the strain coefficients, constant, shape (segments, n, n).
-
-    Parameters
-    ----------
-    lever : as of :func:`capstan_jacobian`
-    """
+    """Inertia of each segment's capstans in the strain coefficients, constant, shape (segments, n, n)."""
     jacobian, found = capstan_jacobian(robot, lever), np.zeros((len(robot.segments), *[robot.coefficient_count] * 2))
     for row, drive in zip(jacobian, drives(robot), strict=True):
         found[drive.segment] += drive.capstans.inertia_kg_m2 * np.outer(row, row)
@@ -124,10 +105,5 @@ def actuator_mass_parts(robot: Robot, lever: Vector | None = None) -> Vector:
 
 
 def actuator_mass_matrix(robot: Robot, lever: Vector | None = None) -> Vector:
-    """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n).
-
-    Parameters
-    ----------
-    lever : as of :func:`capstan_jacobian`
-    """
+    """M_A of johnston (22)-(24): inertia of the capstans in the strain coefficients, constant, shape (n, n)."""
     return np.asarray(actuator_mass_parts(robot, lever).sum(axis=0))

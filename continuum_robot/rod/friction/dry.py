@@ -19,14 +19,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StopForce:
-    """Friction of some stops at given positions; N of them.
-
-    Attributes
-    ----------
-    force : opposes the motion that brought it about: positive where the position has grown, (N,)
-    sticking : where a small motion is elastic, (N,)
-    energy : of the springs and of what sliding from the anchors to here takes, sum over all
-    """
+    """Friction of some stops at given positions; N of them."""
 
     force: Vector
     sticking: NDArray[np.bool_]
@@ -34,19 +27,7 @@ class StopForce:
 
 
 def stop_force(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> StopForce:
-    """Force of stops.
-
-    Parameters
-    ----------
-    position : x, (N,)
-    anchor : a, in the same unit, (N,)
-    limit : F, not negative, (N,); 0: there is none
-    stiffness : k, positive, force per unit of the position, (N,)
-
-    Returns
-    -------
-    force, sticking, energy
-    """
+    """Force of stops."""
     bound, k = np.asarray(limit, dtype=float), np.asarray(stiffness, dtype=float)
     elastic = k * (np.asarray(position, dtype=float) - np.asarray(anchor, dtype=float))
     force = np.minimum(np.maximum(elastic, -bound), bound)

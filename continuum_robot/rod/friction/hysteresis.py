@@ -24,17 +24,7 @@ Vector = NDArray[np.float64]
 
 @cython.cclass
 class RodHysteresis:
-    """Hysteretic moments of all segments of a robot that have some, with their memory; n coefficients. Stepped code.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Attributes
-    ----------
-    acts : whether a segment has some
-    force : generalised force that resists after the last step, N.m^2
-    """
+    """Hysteretic moments of all segments of a robot that have some, with their memory; n coefficients. Stepped code."""
 
     acts = cython.declare(cython.bint, visibility="readonly")
     force: cython.double[::1]
@@ -71,36 +61,17 @@ class RodHysteresis:
         self.slip = MaxwellSlip(limits, travels, np.zeros((len(rows), 2)))
 
     def reset(self, c: Vector) -> None:
-        """Rest at coefficients without moment.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-        """
+        """Rest at coefficients without moment."""
         self.rest(vector(c.tolist()))
 
     def move(self, c: Vector) -> Vector:
-        """Go to coefficients.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-
-        Returns
-        -------
-        generalised force that resists, (n,), N.m^2
-        """
+        """Go to coefficients."""
         if self.acts:
             self.step(vector(c.tolist()))
         return np.array(self.force)
 
     def uncertain(self, fraction: float) -> Vector:
-        """By how much the generalised force may be off about each axis, nodes all alike, (2, n), N.m^2.
-
-        Parameters
-        ----------
-        fraction : as of :meth:`MaxwellSlip.uncertain`
-        """
+        """By how much the generalised force may be off about each axis, nodes all alike, (2, n), N.m^2."""
         uncertain = self.slip.uncertain(fraction)
         weighted = np.array(self.weighted)[: self.row_count * self.size].reshape(-1, self.size)
         return np.array([uncertain @ weighted[axis::2] for axis in range(2)])

@@ -33,18 +33,7 @@ ELEMENTS = len(KNOTS)
 
 @cython.cclass
 class MaxwellSlip:
-    """Friction of k positions with its memory, on lines or in planes; E elements each. Stepped code.
-
-    Parameters
-    ----------
-    limit : friction of sliding, not negative, shape (k,), N or N.m
-    travel : over which it grows to 63 % of that from rest, positive, in the positions' unit, shape (k,)
-    position : where it rests at first, shape (k,), or (k, 2) in planes
-
-    Attributes
-    ----------
-    resisting : force after the last step, of the sign of the motion, position after position
-    """
+    """Friction of k positions with its memory, on lines or in planes; E elements each. Stepped code."""
 
     resisting: cython.double[::1]
     position_count: cython.int
@@ -67,39 +56,16 @@ class MaxwellSlip:
         self.reset(position)
 
     def reset(self, position: ArrayLike) -> None:
-        """Rest at a position without force, and with a past that nobody knows.
-
-        Parameters
-        ----------
-        position : shape (k,), or (k, 2) in planes
-        """
+        """Rest at a position without force, and with a past that nobody knows."""
         self.rest(vector(np.ravel(position).tolist()))
 
     def move(self, position: ArrayLike) -> Vector:
-        """Go straight to a position.
-
-        Parameters
-        ----------
-        position : shape (k,), or (k, 2) in planes
-
-        Returns
-        -------
-        force that resists, of the sign of the motion, of the shape of the position
-        """
+        """Go straight to a position."""
         self.step(vector(np.ravel(position).tolist()))
         return self.force
 
     def along(self, positions: Vector) -> Vector:
-        """Forces that resist along a motion; T positions.
-
-        Parameters
-        ----------
-        positions : in the unit of the travel, shape (T, k), or (T, k, 2) in planes
-
-        Returns
-        -------
-        of the shape of the positions
-        """
+        """Forces that resist along a motion; T positions."""
         return np.array([self.move(position) for position in positions])
 
     @property
@@ -115,12 +81,7 @@ class MaxwellSlip:
         return np.array([self._shaped(place - one) for one in offset])
 
     def uncertain(self, fraction: float) -> Vector:
-        """By how much the force may be off, (k,): the limits of elements that never slid, and a part of all limits.
-
-        Parameters
-        ----------
-        fraction : that part
-        """
+        """By how much the force may be off, (k,): the limits of elements that never slid, and a part of all limits."""
         limits = np.array(self.stiffness) * np.array(self.reach)
         unknown = np.array(self.slid) == 0
         return np.asarray((limits * (unknown + fraction)).reshape(self.element_count, -1).sum(axis=0))
@@ -197,28 +158,14 @@ class MaxwellSlip:
 
 
 def motor_slip(coulomb_n: Vector, travel_m: float, position: Vector) -> MaxwellSlip | None:
-    """Dry friction of motors that builds up over a travel, at rest; None where it does at once.
-
-    Parameters
-    ----------
-    coulomb_n : of each motor, (N,), N on the tendon
-    travel_m : not negative, m
-    position : of the tendons, shape (N,), m
-    """
+    """Dry friction of motors that builds up over a travel, at rest; None where it does at once."""
     if not travel_m > 0:
         return None
     return MaxwellSlip(coulomb_n, np.full(len(position), travel_m), position)
 
 
 def slip_force(position: Vector, anchors: Vector, limit: float, travel: float) -> tuple[Vector, Vector]:
-    """Force that resists at positions near where the elements were left, on lines, and its slope; (k,) each.
-
-    Parameters
-    ----------
-    position : (k,)
-    anchors : of the elements, as :attr:`MaxwellSlip.anchors`, (E, k)
-    limit, travel : as of :class:`MaxwellSlip`, for all positions
-    """
+    """Force that resists at positions near where the elements were left, on lines, and its slope; (k,) each."""
     stiffness, reach = STIFFNESSES[:, None] * limit / travel, KNOTS[:, None] * travel
     offset = position - anchors
     force = (stiffness * np.clip(offset, -reach, reach)).sum(axis=0)

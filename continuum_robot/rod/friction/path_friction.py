@@ -20,16 +20,6 @@ class PathFriction:
 
     The turn is that of the guide between spool and base, and the angles between the tendon's pieces from disk to disk,
     which bend with the rod. Friction that a fit found as a fraction comes on top.
-
-    Parameters
-    ----------
-    robot : a rod
-
-    Attributes
-    ----------
-    acts : whether any tendon rubs
-    coefficient : of each tendon, (N,)
-    guide_rad : turn of its guide, (N,), rad
     """
 
     def __init__(self, robot: Robot) -> None:

@@ -20,18 +20,8 @@ Vector = NDArray[np.float64]
 
 @cython.cclass
 class Resistance:
-    """Force on the coefficients of a rod against one motion, with its memory; n coefficients, N tendons. Stepped code.
-
-    Parameters
-    ----------
-    robot : a rod; dry friction that its file says builds up at once is not in it
-    motors : with friction of the motors
-
-    Attributes
-    ----------
-    acts : whether there is some
-    motor_fraction : of the motors' friction that counts
-    force : generalised force that resists after the last step, N.m^2
+    """Force on the coefficients of a rod against one motion, with its memory; n coefficients, N tendons. Stepped
+    code.
     """
 
     acts = cython.declare(cython.bint, visibility="readonly")
@@ -64,46 +54,20 @@ class Resistance:
         self.force, self.pulled = vector(self.size), vector(self.size)
 
     def reset(self, c: Vector, displacement_m: Vector) -> None:
-        """Rest without force, the past unknown.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-        displacement_m : of the tendons at the motors, (N,), m
-        """
+        """Rest without force, the past unknown."""
         self.rest(vector(c.tolist()), vector(displacement_m.tolist()))
 
     def displacement(self, c: Vector) -> Vector:
-        """Of the tendons at the rod for coefficients, (N,), m.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-        """
+        """Of the tendons at the rod for coefficients, (N,), m."""
         return np.asarray(self._lever() @ c)
 
     def move(self, c: Vector, displacement_m: Vector) -> Vector:
-        """Go on to a pose.
-
-        Parameters
-        ----------
-        c : (n,), 1/m
-        displacement_m : of the tendons at the motors, (N,), m
-
-        Returns
-        -------
-        generalised force that resists, (n,), N.m^2
-        """
+        """Go on to a pose."""
         self.step(vector(c.tolist()), vector(displacement_m.tolist()))
         return np.array(self.force)
 
     def uncertain(self, fraction: float) -> Vector:
-        """Generalised forces by each of which it may be off, (m, n), N.m^2.
-
-        Parameters
-        ----------
-        fraction : of the limits that are not known well
-        """
+        """Generalised forces by each of which it may be off, (m, n), N.m^2."""
         rod = self.rod.uncertain(fraction)
         if not self.of_motors:
             return rod

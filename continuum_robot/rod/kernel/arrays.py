@@ -35,19 +35,7 @@ MASS, LOAD, BODY = slice(0, 10), slice(10, 25), 25
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A length of the rod on which the strain is smooth.
-
-    Attributes
-    ----------
-    segment : index of its segment
-    low, high : where it begins and ends, fractions of the segment
-    start_m, length_m : arc length of its start from the base, and its length, m
-    first, count : its coefficients, in the rod's
-    own : the same, in the segment's
-    basis : of the segment
-    nodes : fractions of the piece, (L,)
-    constant : whether the basis does not change along it
-    """
+    """A length of the rod on which the strain is smooth."""
 
     segment: int
     low: float
@@ -68,24 +56,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RodArrays:
-    """The shape of a rod (nothing in it changes) and the numbers (which may).
-
-    Attributes
-    ----------
-    n : coefficients
-    pieces : from the base
-    bodies_m : arc length of each body, (bodies,), m
-    rows : which of the six strains a coefficient is, (n,)
-    piece : of each: first coefficient, coefficients, places, nodes, constant; (pieces, 5)
-    node : of each place: its number among the nodes of its piece, or -1; each place is a body
-    step_m : of each place, from the one before, (places,), m
-    phi, at_node : see arrays.hpp, flat
-    weight : of each place: integral from its piece's start to it by the values at the nodes, (nodes,), flat
-    path_node : of each: piece, paths there; (path nodes, 2)
-    path_m : arc length of each path node, m
-    path_phi, path_index : see arrays.hpp, flat
-    gravity, body, inertia, stiffness, damping, rest, path_rest, path : numbers, see arrays.hpp
-    """
+    """The shape of a rod (nothing in it changes) and the numbers (which may)."""
 
     n: int
     pieces: tuple[Piece, ...]
@@ -154,21 +125,7 @@ def rod_arrays(
     stations_m: Sequence[float] = (),
     loads: Sequence[Load] = (),
 ) -> RodArrays:
-    """The arrays of a rod.
-
-    Parameters
-    ----------
-    rod : what they describe
-    nodes : Gauss nodes of each piece, at least 6; None: as the bases state, or as many as give 1e-7
-    path_nodes : Gauss nodes of the paths in each piece between their ends and kinks; None: by how far they turn
-    paths : tendons and strings whose lengths are wanted; None: all tendons
-    stations_m : arc lengths at which bodies without mass stand, so that their poses are found, m
-    loads : besides the weight
-
-    Raises
-    ------
-    ParameterError : fewer than 6 nodes, or a station or a load beyond the rod
-    """
+    """The arrays of a rod."""
     if nodes is not None and nodes < 6:
         raise ParameterError("nodes", nodes, "at least 6 Gauss nodes a piece")
     pieces = _pieces(rod, nodes)

@@ -36,23 +36,10 @@ class KernelCall:
     Compiled, the kernel is called through its address; interpreted, through the same library, so both give the same
     bits. Not for use by two threads at once; any thread may call, and nothing is allocated.
 
-    Parameters
-    ----------
-    rod : whose numbers it reads at each call
-    wanted : which of momentum, force and bias it writes; the others stay 0
-    elastic : with stiffness and damping
-
     Attributes
     ----------
-    native : whether compiled code can call it
-    c, rate, acceleration : what it reads, 1/m, 1/(m.s), 1/(m.s^2) for curvatures
-    momentum : p = dL/dc_rate
     force : what changes p without tendons and friction: dL/dc - D c_rate, johnston (43), (44)
     bias : force that gives the acceleration, tendons' included: the left side of muhmann (25)
-
-    Raises
-    ------
-    ParameterError : no library of the kernel, for the compiled form
     """
 
     native = cython.declare(cython.bint, visibility="readonly")

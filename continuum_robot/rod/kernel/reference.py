@@ -22,15 +22,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Results at (c, v), as arrays.hpp names them.
-
-    Attributes
-    ----------
-    momentum, force, bias : (n,)
-    mass, momentum_by_c, force_by_c : (n, n)
-    pose : of each body, rotation (9) and position (3), (bodies, 12)
-    jacobian : of each body, (linear, angular) in its axes, (bodies, 6, n)
-    """
+    """Results at (c, v), as arrays.hpp names them."""
 
     momentum: Vector
     force: Vector
@@ -115,14 +107,7 @@ def wrench(numbers: Vector, gravity: Vector, body: Vector, rotation: Vector, pos
 
 
 def terms(arrays: RodArrays, c: Vector, v: Vector, a: Vector | None = None) -> Terms:
-    """Everything that L = T - V and the loads have to say; stiffness, damping and tendons are apart.
-
-    Parameters
-    ----------
-    arrays : of the rod
-    c, v : coefficients and their rates, (n,)
-    a : accelerations, (n,); None: none
-    """
+    """Everything that L = T - V and the loads have to say; stiffness, damping and tendons are apart."""
     n, bodies, shape = arrays.n, len(arrays.body), (arrays.n, arrays.n)
     momentum, force, bias = np.zeros(n), np.zeros(n), np.zeros(n)
     mass, momentum_by_c, force_by_c = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -245,16 +230,7 @@ class AtRest:
 
 
 def at_rest(arrays: RodArrays, c: Vector, tendons: Vector, slack_m: Vector, stops: Vector | None) -> AtRest:
-    """Force out of balance, Hessian, tendons and energy of a rod at rest in c, as in forces.hpp and statics.hpp.
-
-    Parameters
-    ----------
-    arrays : of the rod
-    c : coefficients, (n,)
-    tendons : given tensions N, stiffness N/m and what was taken in m, (3, N)
-    slack_m : lengths at c = 0, (N,)
-    stops : stiffness N/m, anchor m and limit N, (3, N); None: none
-    """
+    """Force out of balance, Hessian, tendons and energy of a rod at rest in c, as in forces.hpp and statics.hpp."""
     found = terms(arrays, c, np.zeros(arrays.n))
     length, gradient = lengths(arrays, c, len(slack_m))
     shorter = slack_m - length
