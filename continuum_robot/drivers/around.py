@@ -33,32 +33,25 @@ class Around:
         self.takes_displacements = bool(getattr(actuators, "takes_displacements", False))
 
     def open(self) -> None:
-        """As the actuators'."""
         self.actuators.open()
 
     def enable(self, aborted: Aborted = never) -> None:
-        """As the actuators'; ``aborted`` too."""
         self.actuators.enable(aborted)
 
     def read(self, now_s: float) -> TendonReading:
-        """As the actuators', at ``now_s`` (s)."""
         reading: TendonReading = self.actuators.read(now_s)
         return reading
 
     def write(self, command: Vector, now_s: float) -> None:
-        """As the actuators': ``command`` (m, or N) at ``now_s`` (s)."""
         self.actuators.write(command, now_s)
 
     def disable(self) -> None:
-        """As the actuators'."""
         self.actuators.disable()
 
     def close(self) -> None:
-        """As the actuators'."""
         self.actuators.close()
 
     def clear_faults(self) -> None:
-        """As the actuators'."""
         self.actuators.clear_faults()
 
 
@@ -103,7 +96,6 @@ class MeasuredTensions(Around):
             raise
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest reading, at ``now_s`` (s), with the measured tensions."""
         reading: TendonReading = self.actuators.read(now_s)
         try:
             found = self.sensors.read(now_s)
@@ -119,7 +111,6 @@ class MeasuredTensions(Around):
         )
 
     def close(self) -> None:
-        """Close both. Safe to call at any time."""
         self.actuators.close()
         self.sensors.close()
 
@@ -128,7 +119,6 @@ class MeasuredCounts(MeasuredTensions, AroundCounts):
     """The same of actuators that count from their power-on."""
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """Those of the actuators, and of the sensors where they count."""
         found = super().counters()
         if isinstance(self.sensors, CountsFrames):
             found["tension_sensors"] = dict(self.sensors.statistics())
@@ -165,7 +155,6 @@ class Transmitted(Around):
         self._refused: str = ""
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest reading of the tendons, at ``now_s`` (s)."""
         found: TendonReading = self.actuators.read(now_s)
         coupling, turned = self.coupling, found.displacement_m
         self._turned_m = np.where(np.isfinite(turned), turned, self._turned_m)
@@ -197,7 +186,6 @@ class Transmitted(Around):
         self.actuators.write(turned, now_s)
 
     def clear_faults(self) -> None:
-        """Clear the motors' faults and its own."""
         self._refused = ""
         self.actuators.clear_faults()
 
@@ -207,7 +195,6 @@ class TransmittedCounts(Transmitted, AroundCounts):
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which tendons a motor moves that lost its zero, (N,)."""
         return np.asarray((self.coupling.moves & self.actuators.zero_lost).any(axis=1))
 
 

@@ -74,7 +74,6 @@ class StageAxes:
         self.simulated = motors.simulated
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest reading, of both axes."""
         found = self.motors.read(now_s)
         return TendonReading(
             found.stamp_s,
@@ -114,11 +113,9 @@ class SimulatedStage:
         """Nothing is to be done."""
 
     def enable(self, aborted: Aborted = never) -> None:  # noqa: ARG002
-        """Torque on; ``aborted`` is not asked."""
         self.enabled = True
 
     def read(self, now_s: float) -> TendonReading:
-        """Where it is."""
         before_s, before = self._before
         speed = (self._position - before) / (now_s - before_s) if now_s > before_s else np.zeros(self.tendon_count)
         self._before = now_s, self._position
@@ -126,12 +123,10 @@ class SimulatedStage:
         return TendonReading(now_s, self._position, speed, unknown, unknown, unknown, zero, self.device_faults)
 
     def write(self, displacement_m: Vector, now_s: float) -> None:  # noqa: ARG002
-        """Be there, (motors,), m and rad."""
         if self.enabled and not self.blocked:
             self._position = np.array(displacement_m)
 
     def disable(self) -> None:
-        """Torque off: it stays where it is."""
         self.enabled = False
 
     def close(self) -> None:

@@ -151,7 +151,6 @@ class CanLine:
         self._failed, self._keeps = 0, False
 
     def open(self) -> Any:
-        """Hold the channel and open its end, which is given."""
         if self.end is not None:
             return self.end
         holder = self._held.take() if self._held is not None else ""
@@ -177,7 +176,6 @@ class CanLine:
                 getattr(end, "shutdown" if isinstance(end, can.BusABC) else "close")()
 
     def close(self) -> None:
-        """Close it, and let go of it. Safe to call at any time."""
         self.drop()
         self._keeps = False
         if self._held is not None:

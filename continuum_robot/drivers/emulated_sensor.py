@@ -220,7 +220,6 @@ class EmulatedSensor:
         self.line.wait_delivered()
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         with self._lock:
             self.line.close()
 

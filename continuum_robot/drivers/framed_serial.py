@@ -65,7 +65,6 @@ class SerialLine(Generic[Frame]):
         self._port, self._encode = port, encode
 
     def open(self) -> None:
-        """Open the port. Raises :class:`DeviceError`."""
         self.counters.restart()
         self._port.open()
 
@@ -83,7 +82,6 @@ class SerialLine(Generic[Frame]):
             self._port.write(self._encode(frame))
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         self._port.close()
 
 
@@ -129,7 +127,6 @@ class FramedSensor(Generic[Reading]):
     # --- what all share
 
     def open(self) -> None:
-        """Open the line, and wait for the sensor's first answer."""
         if self._is_open:
             return
         self._wire.open()
@@ -143,7 +140,6 @@ class FramedSensor(Generic[Reading]):
             raise
 
     def read(self, now_s: float) -> Reading:
-        """The newest reading; values are NaN where unknown, and the faults say why."""
         self._require_open()
         if self._reconnection.attempt(now_s, self._wire.open):
             self.reconnects += 1
@@ -158,7 +154,6 @@ class FramedSensor(Generic[Reading]):
         return self.reading(now_s)
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         self._is_open = False
         self._wire.close()
 

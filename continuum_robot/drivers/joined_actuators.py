@@ -71,7 +71,6 @@ class JoinedActuators:
             raise
 
     def enable(self, aborted: Aborted = never) -> None:
-        """Switch torque on without a motion."""
         if aborted():
             raise interrupted(_NAME)
         self.begin_enable(self._clock())
@@ -169,7 +168,6 @@ class JoinedActuators:
                 all_of_them.callback(device.write, given[places], now_s)
 
     def disable(self) -> None:
-        """Torque off. Safe to call at any time."""
         self._aborted.set()
         self._all_on = False
         begun = [future for future in self._enabling.values() if future is not None and not future.done()]
@@ -181,13 +179,11 @@ class JoinedActuators:
                 self._on_all("disable")
 
     def close(self) -> None:
-        """Torque off, and end. Safe to call at any time."""
         self._aborted.set()
         self._all_on = False
         self._on_all("close")
 
     def clear_faults(self) -> None:
-        """Clear the faults of all."""
         self._on_all("clear_faults")
 
     def _on_all(self, method: str) -> None:
@@ -199,19 +195,16 @@ class JoinedActuators:
 
     @property
     def aligned(self) -> bool:
-        """Whether all that can tell were in use since their power-on."""
         return all(getattr(device, "aligned", True) for device in self.devices)
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which motors' positions restarted or jumped since :meth:`open`, shape (N,)."""
         lost = np.zeros(self.tendon_count, dtype=bool)
         for device, places in zip(self.devices, self._places, strict=True):
             lost[places] = getattr(device, "zero_lost", False)
         return lost
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """Those of all, by the names of their buses."""
         return {
             name: counts for one in self.devices if hasattr(one, "counters") for name, counts in one.counters().items()
         }

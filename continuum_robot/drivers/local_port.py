@@ -125,7 +125,6 @@ class SocketPort:
         return int(getattr(termios, f"B{rate.decode()}", 0)) if rate else 0
 
     def close(self) -> None:
-        """Disconnect for good. Safe to call at any time."""
         self.hang_up()
 
 
@@ -169,11 +168,9 @@ class HostEnd:
         return len(seen)
 
     def write(self, data: bytes) -> None:
-        """Send. Raises ``OSError`` where the device is gone, or its buffer is full."""
         self._socket.sendall(data)
 
     def close(self) -> None:
-        """End."""
         self._socket.close()
         os.close(self._file)
 
@@ -292,7 +289,6 @@ class Pty:
         return 0 if self._host is None else int(termios.tcgetattr(self._host)[5])
 
     def close(self) -> None:
-        """Disconnect for good. Safe to call at any time."""
         self.hang_up()
         if self._folder is not None:
             self._folder.cleanup()

@@ -204,7 +204,6 @@ class PolledActuators:
     # --- the protocol
 
     def open(self) -> None:
-        """Find all motors, switch them off, and wait for first values."""
         if self._is_open:
             return
         self._forget()
@@ -300,7 +299,6 @@ class PolledActuators:
         return displacement / self.motors.signed_m_per_rev
 
     def disable(self) -> None:
-        """Torque off. Safe to call at any time."""
         with self.lock:
             self.enabled, self._command = False, None
             if self._is_open:
@@ -314,7 +312,6 @@ class PolledActuators:
             self.last_error = str(error)
 
     def close(self) -> None:
-        """Torque off, and end. Safe to call at any time."""
         self.disable()
         self._is_open = False
         thread, self._thread = self._thread, None
@@ -342,7 +339,6 @@ class PolledActuators:
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which motors' positions restarted or jumped since :meth:`open`, shape (N,)."""
         return np.array([index in self._lost for index in range(self.tendon_count)])
 
     @property

@@ -46,7 +46,6 @@ class SerialPort:
         return self._port is not None
 
     def open(self) -> None:
-        """Open it exclusively, and with short latency where the adapter can."""
         if self._port is not None:
             return
         try:
@@ -62,7 +61,6 @@ class SerialPort:
             raise self._refusal(error) from error
 
     def read(self) -> bytes:
-        """What arrived; never blocks."""
         port = self._require_open()
         found: list[bytes] = []
         try:
@@ -82,7 +80,6 @@ class SerialPort:
         select.select([self._require_open().fileno()], [], [], timeout_s)
 
     def write(self, data: bytes) -> None:
-        """Send."""
         port = self._require_open()
         try:
             port.write(data)
@@ -110,7 +107,6 @@ class SerialPort:
             pass
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         port, self._port = self._port, None
         if port is not None:
             with contextlib.suppress(OSError):
@@ -228,7 +224,6 @@ class DatagramSocket:
         return int(self._socket.getsockname()[1])
 
     def open(self) -> None:
-        """Listen on this address alone."""
         if self._socket is not None:
             return
         connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -267,7 +262,6 @@ class DatagramSocket:
             ) from error
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         connection, self._socket = self._socket, None
         if connection is not None:
             connection.close()

@@ -115,7 +115,6 @@ class ServoBus:
             self._line = line
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         line, self._line = self._line, None
         if line is not None:
             line.close()
@@ -251,7 +250,6 @@ class BusServos(BusActuators):
         return f"servo {self.servos[index]} at {self.bus.port}"
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """As of the polled base, with packets, those without all answers, and what was changed in the servos."""
         (name, counts), *_ = super().counters().items()
         bus = {"packets": self.bus.packets, "failures": self.bus.failures, "written": "; ".join(self.written)}
         return {name: bus | counts}

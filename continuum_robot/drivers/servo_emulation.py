@@ -298,7 +298,6 @@ class EmulatedServos:
         return True
 
     def write(self, number: int, address: int, data: bytes) -> int:
-        """Set registers of a servo; the error with which it answers."""
         raise NotImplementedError
 
     def identity(self, servo: EmulatedServo) -> bytes:
@@ -411,7 +410,6 @@ class EmulatedShortServos(EmulatedServos):
         self.obey_packet(list(self.servos) if number == BROADCAST else [number], instruction, parameters, "B", CODES)
 
     def write(self, number: int, address: int, data: bytes) -> int:
-        """Set registers of a servo, all of which take anything."""
         if (servo := self.present(number)) is not None:
             end = min(len(servo.table), address + len(data))
             servo.table[address:end] = data[: end - address]

@@ -190,7 +190,6 @@ class SimulatorControl:
         raise DeviceError(f"simulator at {self._path}", "ended, or another one controls it", "Look at its log.")
 
     def close(self) -> None:
-        """End; the time of the simulator stands. Safe to call at any time."""
         wire, self._wire = self._wire, None
         if wire is not None:
             wire.close()

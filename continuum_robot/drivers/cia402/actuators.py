@@ -166,7 +166,6 @@ class Cia402Actuators(BusActuators):
         return f"{self.name} drive {self.nodes[index]}"
 
     def counters(self) -> dict[str, dict[str, Any]]:
-        """As of the polled base, with frames sent and answers missed."""
         (name, counts), *_ = super().counters().items()
         return {name: {"frames": self.bus.sent, "failures": self.bus.lost} | counts}
 

@@ -48,14 +48,12 @@ class CanOpenBus:
         return f"CiA 402 drives at {self.port}"
 
     def open(self) -> None:
-        """Open it. Raises :class:`DeviceError` that says why it cannot be opened."""
         if self._in_process is None and self._line is None:
             line = line_at(self.port, self._bitrate_bps, "hardware.tendon_actuators.port")
             line.open()
             self._line = line
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         line, self._line = self._line, None
         if line is not None:
             line.close()

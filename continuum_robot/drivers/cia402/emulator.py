@@ -277,7 +277,6 @@ class EmulatedCia402(EmulatedServos):
     # --- time
 
     def hear(self, now_s: float) -> None:
-        """As of the base; the host's heartbeat too."""
         super().hear(now_s)
         for drive in self._drives.values():
             drive.host_s = math.nan if math.isnan(drive.host_s) else now_s

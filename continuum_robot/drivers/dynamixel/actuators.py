@@ -218,7 +218,6 @@ class DynamixelActuators(BusServos):
             self._write_all({servo.id: (servo.at(registers.TORQUE_ENABLE), bytes(1)) for servo in self._table})
 
     def stand_still(self) -> None:
-        """As of the polled base, and no speed."""
         if self.takes_displacements:
             self._write_all(self._still())
         super().stand_still()

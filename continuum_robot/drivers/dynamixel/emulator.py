@@ -138,7 +138,6 @@ class EmulatedDynamixels(EmulatedServos):
         self.send(packet, servos)
 
     def write(self, number: int, address: int, data: bytes) -> int:
-        """Set registers, unless it refuses."""
         servo = self.present(number)
         if servo is None:
             return 0

@@ -68,17 +68,14 @@ class FdLine:
         self._early: list[Frame] = []
 
     def open(self) -> None:
-        """Open it. Raises :class:`DeviceError`."""
         self._line.open()
 
     def write(self, data: bytes) -> None:
-        """Send the frames of lines. Raises :class:`DeviceError`."""
         for line in data.decode().splitlines():
             _, _, identifier, payload, _ = line.split()
             self._line.send(Frame(int(identifier, 16), bytes.fromhex(payload)))
 
     def read(self) -> bytes:
-        """What came, as lines; never waits. Raises :class:`DeviceError`."""
         found, self._early = self._early, []
         while (frame := self._line.receive(0.0)) is not None:
             found.append(frame)
@@ -90,5 +87,4 @@ class FdLine:
             self._early.append(frame)
 
     def close(self) -> None:
-        """End."""
         self._line.close()

@@ -51,7 +51,6 @@ class MotionCaptureTracker:
         return f"motion capture ({self.settings.system}) at {self.settings.hostname}"
 
     def open(self) -> None:
-        """Connect, and wait for a frame that has the bodies."""
         if self._process is not None:
             return
         if find_spec(LIBRARY) is None:
@@ -117,11 +116,9 @@ class MotionCaptureTracker:
         return pose_of(tuple(pose[:3]), tuple(pose[3:]))
 
     def statistics(self) -> dict[str, float]:
-        """Counters by name, for the diagnostics."""
         return {"frames": float(self.frames), "missed": float(self.missed)}
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         self._stop()
         self._reconnection.found()
 

@@ -55,7 +55,6 @@ class _NetworkLine:
             self._connection.sendall(data)
 
     def close(self) -> None:
-        """End."""
         for end in (self._connection, self._server):
             if end is not None:
                 end.close()
@@ -89,7 +88,6 @@ class SimulatedNdiTracker:
         self._send(b"RESET")
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         self._stop.set()
         self._thread.join()
         self.pty.close()

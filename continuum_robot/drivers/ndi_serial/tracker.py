@@ -67,7 +67,6 @@ class NetworkLine:
         return text.decode("ascii", "replace")
 
     def close(self) -> None:
-        """End."""
         self._socket.close()
 
 
@@ -137,7 +136,6 @@ class NdiTracker:
         return f"NDI tracker at {self.port}"
 
     def open(self) -> None:
-        """Open the port, set the tracker up, and begin to track."""
         if self._device is not None:
             return
         if self.settings.tool_file and not Path(self.settings.tool_file).is_file():
@@ -214,11 +212,9 @@ class NdiTracker:
         return self._clock.update(time_us, now_s) - latency_s
 
     def statistics(self) -> dict[str, float]:
-        """Counters by name, for the diagnostics."""
         return {"frame": float(self.frame), "missed": float(self.missed), "recounted": float(self.recounted)}
 
     def close(self) -> None:
-        """End tracking and close the port. Safe to call at any time."""
         if self._device is not None:
             with contextlib.suppress(DeviceError):
                 self._ask("TSTOP:")

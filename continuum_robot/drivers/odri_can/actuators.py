@@ -197,7 +197,6 @@ class OdriTendonActuators:
             return True
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest values, which arrived before this call; never waits."""
         self._require_open()
         self._pass_time(now_s)
         with self._lock:
@@ -212,7 +211,6 @@ class OdriTendonActuators:
         return tuple(fault for board in self.boards for fault in board.faults)
 
     def needs_service(self) -> bool:
-        """Whether a channel failed and should be opened again."""
         return bool(self.cycle.wants_service)
 
     def service(self, now_s: float) -> None:
@@ -263,7 +261,6 @@ class OdriTendonActuators:
                 board.pump(self._clock())
 
     def close(self) -> None:
-        """Torque off, and end. Safe to call at any time."""
         self.disable()
         self._is_open = False
         with self._lock:
@@ -288,7 +285,6 @@ class OdriTendonActuators:
 
     @property
     def zero_lost(self) -> NDArray[np.bool_]:
-        """Which motors' positions restarted or jumped since :meth:`open`, shape (N,)."""
         return np.array([board.telemetry.zero_lost for board in self._board_of])
 
     def counters(self) -> dict[str, dict[str, Any]]:

@@ -151,7 +151,6 @@ class Board:
 
     @property
     def aligned(self) -> bool:
-        """Whether the rotors of its motors are, by its status."""
         return bool(self.telemetry.status_bits & self._ready_bits == self._ready_bits)
 
     @property

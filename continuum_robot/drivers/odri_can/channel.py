@@ -91,14 +91,12 @@ class Channel:
         self._reopened = 0
 
     def open(self) -> None:
-        """Open the channel."""
         if self.is_open:
             return
         self._attach()
         self.is_open = True
 
     def close(self) -> None:
-        """End. Safe to call at any time."""
         self.is_open = False
         if self._opening is not None:
             self._opening.join(JOIN_TIMEOUT_S)

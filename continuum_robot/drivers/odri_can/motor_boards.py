@@ -86,11 +86,9 @@ class MotorBoards(CycleDevice):
     # --- between two cycles
 
     def read(self, reading: Any, now_s: float) -> bool:
-        """A cycle's reading, for Python code: as :meth:`read_into`."""
         return bool(self.read_into(reading, now_s))
 
     def write(self, tension_n: Any, now_s: float) -> bool:
-        """A cycle's tensions (N), for Python code: as :meth:`write_commands`."""
         return bool(self.write_commands(tension_n, now_s))
 
     def receive(self, now_s: float) -> None:

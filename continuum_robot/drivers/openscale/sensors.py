@@ -124,7 +124,6 @@ class OpenScaleSensors:
         return TensionReading(min(stamps, default=now_s), tension, tuple(faults))
 
     def statistics(self) -> dict[str, float]:
-        """Numbers of all boards, by name and tendon."""
         return {
             f"tendon_{board.cell.tendon}_{name}": value
             for board in self.boards
@@ -132,6 +131,5 @@ class OpenScaleSensors:
         }
 
     def close(self) -> None:
-        """Close all ports. Safe to call at any time."""
         for board in self.boards:
             board.close()

@@ -105,7 +105,6 @@ class SimulatedRokubi(EmulatedSensor):
         return magnitude
 
     def boot(self, boot_s: float) -> None:
-        """As it was delivered."""
         if self._baud_holds_after == "restart":
             self._delivered_bps = self._next_baud_bps
         self._baud_bps = self._next_baud_bps = self._delivered_bps

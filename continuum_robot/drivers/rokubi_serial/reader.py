@@ -87,12 +87,10 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
 
     @property
     def taring(self) -> bool:
-        """Whether a tare is on its way."""
         return self._tare.active
 
     @property
     def tare_problem(self) -> str:
-        """Why the last tare changed nothing; empty where it did."""
         return self._tare.problem
 
     def start_tare(self, samples: int = 200) -> None:
@@ -103,7 +101,6 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
         self._tare.start(samples)
 
     def statistics(self) -> dict[str, float]:
-        """Numbers for diagnostics, by name."""
         return {
             "frames": self._stream.accepted,
             "frames_rejected": self._stream.rejected,
@@ -115,7 +112,6 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
         }
 
     def close(self) -> None:
-        """End. Safe to call at any time; the sensor goes on measuring."""
         super().close()
         self._talk = None
         self._tare.stop("the sensor was closed meanwhile")

@@ -149,7 +149,6 @@ class DisplacementRules(ActuationRules):
         return found
 
     def limit(self, command: list[float], since_s: float) -> None:
-        """As :class:`ActuationRules`."""
         self._limiter.step(np.array(command), since_s)
         self._idle_s = 0.0
         self._put()

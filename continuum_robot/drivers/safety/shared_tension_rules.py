@@ -59,7 +59,6 @@ class SharedTensionRules(TensionRules):
         self._place, self._pulled_from, self._stood_s = np.full(motors, np.nan), np.zeros(motors), np.zeros(motors)
 
     def prepare(self, reading: TendonReading, known: bool) -> list[str]:
-        """As :class:`TensionRules`; what the motors do not tell is taken as the preload."""
         tension = np.asarray(reading.tension_n, dtype=float)
         told = np.where(np.isfinite(tension), tension, np.array(self._safe_n))
         return super().prepare(replace(reading, tension_n=told), known)
@@ -88,13 +87,11 @@ class SharedTensionRules(TensionRules):
         return found | FROZEN_READING_BIT if obeys and (self._stood_s > self._stands_for_s).any() else found
 
     def limit(self, command: Sequence[float], since_s: float) -> None:
-        """As :class:`TensionRules`."""
         ceiling = self._limiter.ceiling
         self._swing.ceilings(self.command, since_s, ceiling)
         self._go(command, np.array(ceiling), since_s)
 
     def hold(self, reading: ReadingBuffer, place: bool, dt: float) -> None:
-        """As :class:`TensionRules`."""
         self._hold(reading, place)
         self._go(self._hold_n, np.array(self._maximum_n), dt)
 

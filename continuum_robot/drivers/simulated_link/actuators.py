@@ -52,7 +52,6 @@ class SimulatedLinkActuators:
         self._reconnection = Reconnection()
 
     def open(self) -> None:
-        """Connect, torque off, and wait until the simulator sent a reading."""
         if self._is_open:
             return
         self._reading = None
@@ -78,7 +77,6 @@ class SimulatedLinkActuators:
         self._send(CommandKind.ENABLE)
 
     def read(self, now_s: float) -> TendonReading:
-        """The newest reading; never waits."""
         self._require_open()
         self._reconnection.attempt(now_s, self._connect)
         wire = self._wire
@@ -98,7 +96,6 @@ class SimulatedLinkActuators:
         return reading
 
     def write(self, command: Vector, now_s: float) -> None:  # noqa: ARG002 - it acts when it arrives
-        """Send a tension (N) or displacement (m) to every tendon."""
         self._require_open()
         values = np.asarray(command, dtype=float)
         if values.shape != (self.tendon_count,):
@@ -106,7 +103,6 @@ class SimulatedLinkActuators:
         self._put(codec.encode_command(Command(self._kind, tuple(values.tolist()))))
 
     def disable(self) -> None:
-        """Switch torque off and forget all commands. Safe to call at any time."""
         if self._wire is not None:
             try:
                 self._send(CommandKind.DISABLE)
@@ -114,7 +110,6 @@ class SimulatedLinkActuators:
                 self._drop()
 
     def close(self) -> None:
-        """Torque off, and end. Safe to call at any time."""
         self.disable()
         self._drop()
         self._is_open = False
