@@ -16,17 +16,7 @@ Array = NDArray[np.float64]
 
 
 def transform(rotation: ArrayLike, position: ArrayLike) -> Array:
-    """The 4x4 matrix of a rotation and a position.
-
-    Parameters
-    ----------
-    rotation : shape (..., 3, 3)
-    position : shape (..., 3), m
-
-    Returns
-    -------
-    shape (..., 4, 4)
-    """
+    """Pose, (..., 4, 4), of a rotation, (..., 3, 3), and a position, (..., 3), m."""
     rotation, position = np.asarray(rotation, dtype=float), np.asarray(position, dtype=float)
     batch = np.broadcast_shapes(rotation.shape[:-2], position.shape[:-1])
     matrix = np.zeros((*batch, 4, 4))
@@ -35,48 +25,22 @@ def transform(rotation: ArrayLike, position: ArrayLike) -> Array:
 
 
 def inverse(pose: ArrayLike) -> Array:
-    """The inverse transform.
-
-    Parameters
-    ----------
-    pose : shape (..., 4, 4)
-
-    Returns
-    -------
-    shape (..., 4, 4)
-    """
+    """Inverse of a pose, (..., 4, 4)."""
     pose = np.asarray(pose, dtype=float)
     transposed = np.swapaxes(pose[..., :3, :3], -1, -2)
     return transform(transposed, -(transposed @ pose[..., :3, 3:])[..., 0])
 
 
 def apply(pose: ArrayLike, points: ArrayLike) -> Array:
-    """Points in the frame of the pose, expressed in the frame that the pose is given in.
-
-    Parameters
-    ----------
-    pose : shape (..., 4, 4)
-    points : shape (..., 3), m, same or broadcast batch axes
-
-    Returns
-    -------
-    shape (..., 3), m
+    """Points, (..., 3), m, of the frame of the pose, (..., 4, 4), in the frame that the pose is given in; they
+    broadcast.
     """
     pose, points = np.asarray(pose, dtype=float), np.asarray(points, dtype=float)
     return np.asarray((pose[..., :3, :3] @ points[..., None])[..., 0] + pose[..., :3, 3])
 
 
 def hat(twist: ArrayLike) -> Array:
-    """The 4x4 matrix of a twist.
-
-    Parameters
-    ----------
-    twist : (linear, angular), shape (..., 6)
-
-    Returns
-    -------
-    shape (..., 4, 4), last row zero
-    """
+    """Matrix, (..., 4, 4), last row zero, of a twist (linear, angular), (..., 6)."""
     twist = np.asarray(twist, dtype=float)
     matrix = np.zeros((*twist.shape[:-1], 4, 4))
     matrix[..., :3, :3], matrix[..., :3, 3] = so3.hat(twist[..., 3:]), twist[..., :3]
@@ -84,46 +48,21 @@ def hat(twist: ArrayLike) -> Array:
 
 
 def vee(matrix: ArrayLike) -> Array:
-    """The twist of a 4x4 matrix, the inverse of :func:`hat`.
-
-    Parameters
-    ----------
-    matrix : shape (..., 4, 4)
-
-    Returns
-    -------
-    (linear, angular), shape (..., 6)
-    """
+    """Twist (linear, angular), (..., 6), of a matrix, (..., 4, 4); the inverse of :func:`hat`."""
     matrix = np.asarray(matrix, dtype=float)
     return np.concatenate([matrix[..., :3, 3], so3.vee(matrix[..., :3, :3])], axis=-1)
 
 
 def exp(twist: ArrayLike) -> Array:
-    """The transform reached by moving with a constant body twist for unit time.
-
-    Parameters
-    ----------
-    twist : (linear, angular), shape (..., 6), m and rad
-
-    Returns
-    -------
-    shape (..., 4, 4)
-    """
+    """Pose, (..., 4, 4), reached by a constant body twist (linear, angular), (..., 6), m and rad, in unit time."""
     twist = np.asarray(twist, dtype=float)
     linear, angular = twist[..., :3], twist[..., 3:]
     return transform(so3.exp(angular), (so3.left_jacobian(angular) @ linear[..., None])[..., 0])
 
 
 def log(pose: ArrayLike) -> Array:
-    """The twist whose :func:`exp` is the transform, with a rotation of at most pi.
-
-    Parameters
-    ----------
-    pose : shape (..., 4, 4)
-
-    Returns
-    -------
-    (linear, angular), shape (..., 6), m and rad
+    """Twist (linear, angular), (..., 6), m and rad, whose :func:`exp` is the pose, (..., 4, 4); rotation of at most
+    pi.
     """
     pose = np.asarray(pose, dtype=float)
     angular = so3.log(pose[..., :3, :3])
@@ -132,17 +71,9 @@ def log(pose: ArrayLike) -> Array:
 
 
 def adjoint(pose: ArrayLike) -> Array:
-    """Matrix that takes a twist in the frame of the pose to the frame that the pose is given in.
+    """Matrix, (..., 6, 6), from twists (linear, angular) in the frame of a pose, (..., 4, 4), to the outer one.
 
     Its transpose takes a wrench the other way.
-
-    Parameters
-    ----------
-    pose : shape (..., 4, 4)
-
-    Returns
-    -------
-    shape (..., 6, 6), for twists (linear, angular)
     """
     pose = np.asarray(pose, dtype=float)
     R = pose[..., :3, :3]

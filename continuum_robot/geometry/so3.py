@@ -18,16 +18,7 @@ _SERIES_BELOW_RAD = 0.5  # below this angle the closed forms of the Jacobians lo
 
 
 def hat(vector: ArrayLike) -> Array:
-    """Cross-product matrix: ``hat(a) @ b == cross(a, b)``.
-
-    Parameters
-    ----------
-    vector : shape (..., 3)
-
-    Returns
-    -------
-    shape (..., 3, 3), skew-symmetric
-    """
+    """Cross-product matrix of vectors, (..., 3) to (..., 3, 3): ``hat(a) @ b == cross(a, b)``."""
     vector = np.asarray(vector, dtype=float)
     matrix = np.zeros((*vector.shape[:-1], 3, 3))
     matrix[..., 2, 1], matrix[..., 0, 2], matrix[..., 1, 0] = vector[..., 0], vector[..., 1], vector[..., 2]
@@ -36,32 +27,14 @@ def hat(vector: ArrayLike) -> Array:
 
 
 def vee(matrix: ArrayLike) -> Array:
-    """Vector of a skew-symmetric matrix, the inverse of :func:`hat`.
-
-    Parameters
-    ----------
-    matrix : shape (..., 3, 3); of a matrix that is not skew, the skew part is taken
-
-    Returns
-    -------
-    shape (..., 3)
-    """
+    """Vector of the skew part of matrices, (..., 3, 3) to (..., 3); the inverse of :func:`hat`."""
     matrix = np.asarray(matrix, dtype=float)
     skew = (matrix - np.swapaxes(matrix, -1, -2)) / 2
     return np.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], axis=-1)
 
 
 def exp(rotation_vector: ArrayLike) -> Array:
-    """Rotation matrix of a rotation vector (Rodrigues).
-
-    Parameters
-    ----------
-    rotation_vector : axis times angle, shape (..., 3), rad; any angle
-
-    Returns
-    -------
-    shape (..., 3, 3)
-    """
+    """Rotation matrix, (..., 3, 3), of a rotation vector, axis times angle, (..., 3), rad, of any angle (Rodrigues)."""
     rotation_vector = np.asarray(rotation_vector, dtype=float)
     angle = _norm(rotation_vector)[..., None, None]
     K = hat(rotation_vector)
@@ -70,17 +43,9 @@ def exp(rotation_vector: ArrayLike) -> Array:
 
 
 def log(rotation: ArrayLike) -> Array:
-    """Rotation vector of a rotation matrix, the inverse of :func:`exp` up to an angle of pi.
+    """Rotation vector, (..., 3), rad, angle in [0, pi], of a rotation matrix, (..., 3, 3); the inverse of :func:`exp`.
 
-    Goes through the quaternion, so it is exact to rounding near the identity and near a half turn alike.
-
-    Parameters
-    ----------
-    rotation : shape (..., 3, 3)
-
-    Returns
-    -------
-    axis times angle, shape (..., 3), rad; angle in [0, pi]
+    By the quaternion, so it is exact to rounding near the identity and near a half turn alike.
     """
     quaternion = quaternion_from_matrix(rotation)
     w, v = quaternion[..., 0], quaternion[..., 1:]
@@ -92,15 +57,9 @@ def log(rotation: ArrayLike) -> Array:
 
 
 def left_jacobian(rotation_vector: ArrayLike) -> Array:
-    """Matrix J with d exp(r) exp(r)^T = hat(J dr): rate of the rotation vector to angular velocity in the base frame.
+    """Matrix J, (..., 3, 3), of a rotation vector, (..., 3), rad, with d exp(r) exp(r)^T = hat(J dr).
 
-    Parameters
-    ----------
-    rotation_vector : shape (..., 3), rad
-
-    Returns
-    -------
-    shape (..., 3, 3)
+    It takes the rate of the rotation vector to the angular velocity in the base frame.
     """
     rotation_vector = np.asarray(rotation_vector, dtype=float)
     angle = _norm(rotation_vector)
@@ -111,16 +70,7 @@ def left_jacobian(rotation_vector: ArrayLike) -> Array:
 
 
 def left_jacobian_inverse(rotation_vector: ArrayLike) -> Array:
-    """Inverse of :func:`left_jacobian`.
-
-    Parameters
-    ----------
-    rotation_vector : shape (..., 3), rad; angle less than 2 pi, where the inverse ceases to exist
-
-    Returns
-    -------
-    shape (..., 3, 3)
-    """
+    """Inverse of :func:`left_jacobian`, for angles of less than 2 pi, where it ceases to exist."""
     rotation_vector = np.asarray(rotation_vector, dtype=float)
     K = hat(rotation_vector)
     d = _switched(
@@ -132,16 +82,7 @@ def left_jacobian_inverse(rotation_vector: ArrayLike) -> Array:
 
 
 def quaternion_from_matrix(rotation: ArrayLike) -> Array:
-    """Unit quaternion of a rotation matrix.
-
-    Parameters
-    ----------
-    rotation : shape (..., 3, 3)
-
-    Returns
-    -------
-    (w, x, y, z), shape (..., 4), w >= 0
-    """
+    """Unit quaternion (w, x, y, z), (..., 4), w >= 0, of a rotation matrix, (..., 3, 3)."""
     r = np.asarray(rotation, dtype=float)
     ww = 1 + r[..., 0, 0] + r[..., 1, 1] + r[..., 2, 2]
     xx = 1 + r[..., 0, 0] - r[..., 1, 1] - r[..., 2, 2]
@@ -160,16 +101,7 @@ def quaternion_from_matrix(rotation: ArrayLike) -> Array:
 
 
 def matrix_from_quaternion(quaternion: ArrayLike) -> Array:
-    """Rotation matrix of a quaternion.
-
-    Parameters
-    ----------
-    quaternion : (w, x, y, z), shape (..., 4); normalised here, must not be zero
-
-    Returns
-    -------
-    shape (..., 3, 3)
-    """
+    """Rotation matrix, (..., 3, 3), of a quaternion (w, x, y, z), (..., 4), not zero, which is normalised here."""
     quaternion = np.asarray(quaternion, dtype=float)
     quaternion = quaternion / _norm(quaternion)[..., None]
     w, K = quaternion[..., :1, None], hat(quaternion[..., 1:])
