@@ -110,9 +110,7 @@ def solve(
             filled=True,
         ),
     ] = '{"tau_l":3,"tau_r":1}',
-    robot: Annotated[
-        str, Quantity("robot file, or the name of a shipped rolling-joint robot", filled=True)
-    ] = ha.ROBOT,
+    robot: Annotated[str, Quantity("robot file, or the name of a shipped rolling-joint robot", filled=True)] = ha.ROBOT,
 ) -> Any:
     """One case of the five-link mechanism: poses, contacts and tendon lengths for tensions or tendon lengths."""
     try:

@@ -18,7 +18,7 @@ from continuum_robot.experiments.rucker.prototype import (
     prototype,
     tip_force,
 )
-from continuum_robot.experiments.two_solvers import solve_both
+from continuum_robot.experiments.rucker.two_solvers import solve_both
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve

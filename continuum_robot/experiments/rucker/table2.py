@@ -27,7 +27,7 @@ from continuum_robot.experiments.rucker.prototype import (
     prototype,
     prototype_robot,
 )
-from continuum_robot.experiments.two_solvers import Answers, solve_both
+from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve

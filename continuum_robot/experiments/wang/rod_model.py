@@ -97,9 +97,7 @@ class ModulatedRod:
             self._piece(end - start, depths >= end - _SHORTEST_FRACTION * length)
             for start, end in zip([0.0, *ends[:-1]], ends, strict=True)
         ]
-        return Rod(
-            RodDescription(segments=tuple(pieces), tendon_paths=tuple(self._paths), name="modulated segment")
-        )
+        return Rod(RodDescription(segments=tuple(pieces), tendon_paths=tuple(self._paths), name="modulated segment"))
 
     def _piece(self, length_m: float, inserted: Array) -> RodSegment:
         wire = self.segment.modulation_stiffness_nm2

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.estimation.contact.settings import METHODS
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.johnston.sweep_runs import (
     CASES,
     DIRECTIONS,
@@ -13,7 +14,6 @@ from continuum_robot.experiments.johnston.sweep_runs import (
     cases,
     score,
 )
-from continuum_robot.experiments.registry import experiments
 
 
 def recording(truth, force, statistic):

@@ -7,10 +7,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
 from continuum_robot.experiments.johnston.noise import FORCE_N, NoiseSettings, ramped
 from continuum_robot.experiments.johnston.segment import CapstanModel, Observers, perturbed, point_force
-from continuum_robot.experiments.registry import experiments
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction

@@ -14,10 +14,8 @@ from scipy.integrate import solve_ivp
 from continuum_robot.control.references import Chirp
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.experiments.closed_loop import GainRule, IdealRobot
-from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.experiment import PAPERS, Figures, Progress, experiment, experiments
 from continuum_robot.experiments.muhmann.pid_pd import ripple_m
-from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.verdicts import VERDICTS
 from continuum_robot.identification.geometry_fit import identify_geometry
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.control_settings import ControlSettings
@@ -61,7 +59,7 @@ def test_registry_names_every_experiment_with_source_and_paper():
         assert "\n" not in one.summary
         assert one.source
         # Comparisons with other programs' solutions, and what goes beyond the papers, have no published number.
-        assert one.paper or name.partition(".")[0] not in VERDICTS
+        assert one.paper or name.partition(".")[0] not in PAPERS
         assert all("default" in text or "required" in text for text in one.options.values())
     assert known["muhmann.tracking"].paper["mean_rmse_reduction_percent"] == 43.3
     assert known["muhmann.pid_pd"].paper["mean_rmse_reduction_percent"] == 37.1

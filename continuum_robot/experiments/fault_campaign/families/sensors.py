@@ -12,9 +12,9 @@ from continuum_robot.control.contact_reaction import ContactReaction, ContactSen
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.experiments.fault_campaign.kind import Action, FaultKind, injected
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
-from continuum_robot.experiments.tip_stamps import LATE, QUEUE, StampSettings, run
 from continuum_robot.robot.reaction_settings import RETRACT, ReactionSettings
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
+from validation.tip_stamps import LATE, QUEUE, StampSettings, run
 
 Vector = NDArray[np.float64]
 GROUP = "Tracker and contacts"

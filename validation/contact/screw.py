@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.contact.kinds import Way
-from continuum_robot.experiments.contact.touched_robot import Felt, TouchedRobot, wall_at
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
@@ -26,6 +24,8 @@ from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS
+from validation.contact.kinds import Way
+from validation.contact.touched_robot import Felt, TouchedRobot, wall_at
 
 Array = NDArray[np.float64]
 

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE
-from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot, parse_robot
@@ -31,6 +30,7 @@ from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.mujoco.body import ChainBody
 from continuum_robot.simulation.mujoco.statics import chain_equilibrium
+from validation.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 
 Vector = NDArray[np.float64]
 

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.pair import PairEstimate
-from continuum_robot.experiments.contact.kinds import Way
-from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
@@ -28,6 +26,8 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS
+from validation.contact.kinds import Way
+from validation.contact.touched_robot import SETTLE_S, TouchedRobot
 
 Array = NDArray[np.float64]
 

@@ -32,7 +32,6 @@ from continuum_robot.estimation.contact.kind import (
     in_words,
     kind_of,
 )
-from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot, wall_at
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
@@ -41,6 +40,7 @@ from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS
+from validation.contact.touched_robot import SETTLE_S, TouchedRobot, wall_at
 
 Array = NDArray[np.float64]
 

@@ -16,9 +16,6 @@ from functools import partial
 from typing import Any
 
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
-from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
-from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
-from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Progress, experiment
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.mechanisms import bends_alone, is_mechanism
@@ -26,6 +23,9 @@ from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import MUJOCO, ROD
+from validation.control_comparison import ComparisonSettings, follow_circle
+from validation.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
+from validation.drives.found_values import OF_VALUES, case_numbers, draw_values
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError, RecordingError
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS
-from continuum_robot.experiments.two_solvers import Answers, solve_both
+from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity

@@ -3,7 +3,7 @@
 
 First line: damping, then zeros, gravity last. Second line: 0, mid wrench, tip wrench (moment, force each) that hold
 the rod before. Then a line a sample: time, pose in the middle and at the tip (three angles, then the position in m).
-Axes as in :mod:`continuum_robot.experiments.sorosim.statics`.
+Axes as in :mod:`validation.sorosim.statics`.
 
 The number called damping is not explained there. Taken as Kelvin-Voigt's time, by which the stiffness of every strain
 is multiplied to resist its rate, it gives the recorded motion.
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from continuum_robot.errors import RecordingError
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
-from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import METHODS, Rod
 from continuum_robot.simulation.moving_rod import MovingRod
+from validation.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
 
 Vector = NDArray[np.float64]
 

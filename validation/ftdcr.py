@@ -11,21 +11,18 @@ The public figures that stand beside the result are for ftdcr_v4 on recordings t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
-from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.identification.displaced.inverse import missing_pull
 from continuum_robot.identification.displaced.model import predicted_marker
-from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.recordings import TendonRecording, read_recording, tendon_displacements
 from continuum_robot.identification.repeatability import repeatability
 from continuum_robot.identification.replay import (
@@ -165,50 +162,14 @@ def _draw_validation(result: Mapping[str, Any], shown: Validation, figure: Figur
         for colour, (step, predicted) in zip(COLOURS[1:], shown.predicted_m.items(), strict=False):
             error = marker_errors(predicted, shown.recording.marker_m)
             axes[3].plot(
-                sample, np.linalg.norm(error, axis=1), color=colour, linewidth=0.9, label=f"error, {_said(step)}"
+                sample,
+                np.linalg.norm(error, axis=1),
+                color=colour,
+                linewidth=0.9,
+                label=f"error, {step.replace('_', ' ')}",
             )
         axes[3].set(xlabel="sample", ylabel="error in m")
         axes[0].plot([], [], alpha=0)
         for line in axes[3].get_lines():
             axes[0].plot([], [], color=line.get_color(), label=line.get_label())
         legend_below(drawing, axes[0], 5)
-
-
-def _said(step: str) -> str:
-    return step.replace("_", " ")
-
-
-def draw_fit(fit: DisplacedFit, file: Path) -> Path:
-    """Draw what each step of a fit was worth, and the errors on blocks left out of it."""
-    kept = [step for step in fit.steps if step.kept][-1]
-    title = f"{fit.robot.name}: tip RMSE on blocks left out of the fit, {1e3 * kept.held_out_rmse_m:.1f} mm"
-    with figure(file, title, 2, 1, size=(7.2, 5.4)) as (drawing, axes):
-        place = np.arange(len(fit.steps))
-        for shift, colour, name, values in (
-            (-0.2, COLOURS[5], "fitted", [step.train_rmse_m for step in fit.steps]),
-            (0.2, COLOURS[0], "left out", [step.held_out_rmse_m for step in fit.steps]),
-        ):
-            axes[0].bar(place + shift, values, 0.4, color=colour, label=name)
-        for index, step in enumerate(fit.steps):
-            axes[0].plot([index + 0.2] * len(step.block_rmse_m), step.block_rmse_m, ".", color=REFERENCE)
-        if math.isfinite(fit.repeat.floor_m):
-            axes[0].axhline(fit.repeat.floor_m, color=COLOURS[1], label="repeatability, no memory")
-        names = [
-            ("+ " if index else "") + _said(step.name) + ("" if step.kept else "\n(not kept)")
-            for index, step in enumerate(fit.steps)
-        ]
-        axes[0].set_xticks(place, names)
-        axes[0].set(ylabel="tip RMSE in m")
-        axes[0].legend()
-        sample = np.arange(len(fit.recording))
-        for colour, name, error in (
-            (COLOURS[1], "constant curvature", fit.held_out_first_m),
-            (COLOURS[0], "all kept steps", fit.held_out_m),
-        ):
-            axes[1].plot(sample, np.linalg.norm(error, axis=1), color=colour, linewidth=0.9, label=name)
-        for edge in np.flatnonzero(np.diff(fit.block)) + 1:
-            axes[1].axvline(edge, color=REFERENCE, linewidth=0.5, linestyle=":")
-        axes[1].set(xlabel="sample", ylabel="error when its block was left out, in m")
-        axes[1].legend()
-        drawing.align_ylabels()
-    return file

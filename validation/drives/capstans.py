@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 from continuum_robot.experiments.experiment import Progress, experiment
 from continuum_robot.identification.dynamics_fit import dynamics_in_file, fit_dynamics
 from continuum_robot.identification.recorded_motion import RecordedMotion
@@ -30,6 +29,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstans import driven_segments
 from continuum_robot.simulation.calibration_motion import simulate_calibration
 from continuum_robot.simulation.plants import ROD
+from validation.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 
 Array = NDArray[np.float64]
 

@@ -20,11 +20,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.contact_reaction import ReactionSettings
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
-from continuum_robot.experiments.contact.kinds import Way
-from continuum_robot.experiments.contact.touched_robot import SETTLE_S, TouchedRobot
-from continuum_robot.experiments.control_comparison import ComparisonSettings, follow_circle
-from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
-from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.virtual_stack import load_controlled_robot
@@ -36,6 +31,11 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.plants import MUJOCO, PLANTS, ROD
+from validation.contact.kinds import Way
+from validation.contact.touched_robot import SETTLE_S, TouchedRobot
+from validation.control_comparison import ComparisonSettings, follow_circle
+from validation.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
+from validation.drives.found_values import OF_VALUES, case_numbers, draw_values
 
 Array = NDArray[np.float64]
 

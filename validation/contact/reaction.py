@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import RestToRest
-from continuum_robot.experiments.contact.touched_robot import Run, TouchedRobot, wall_at
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
@@ -28,6 +27,7 @@ from continuum_robot.robot.reaction_settings import COMPLY, HOLD, IGNORE, RETRAC
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS
+from validation.contact.touched_robot import Run, TouchedRobot, wall_at
 
 Array = NDArray[np.float64]
 
