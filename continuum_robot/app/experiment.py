@@ -33,7 +33,7 @@ def print_list(console: Console | None = None) -> None:
         console.print(f"{name:{width}}  {experiment.source}", markup=False, highlight=False, soft_wrap=True)
     if not VALIDATED_HERE:
         console.print(
-            "Validations beyond the papers: in a checkout of the repository, folder validation/", soft_wrap=True
+            "Validations beyond the papers: in a checkout of the repository, folder validation/"
         )
 
 
