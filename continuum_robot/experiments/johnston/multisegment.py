@@ -33,13 +33,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
-from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
+from continuum_robot.experiments.johnston.bench import RIM_M, Bench, CommandedCurrent, force_sensor
 from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
-from continuum_robot.experiments.johnston.measurement import CommandedCurrent, curvature_range
 from continuum_robot.experiments.johnston.segment import (
     OBSERVERS,
     CapstanModel,
     Observers,
+    curvature_range,
     perturbed,
     point_force,
 )

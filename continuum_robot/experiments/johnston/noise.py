@@ -35,8 +35,7 @@ from continuum_robot.estimation.contact.momentum_observer import ramp_error_rms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
-from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
-from continuum_robot.experiments.johnston.sweep_runs import METHOD_NAMES
+from continuum_robot.experiments.johnston.segment import METHOD_NAMES, OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity

@@ -11,10 +11,10 @@ import numpy as np
 
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS
-from continuum_robot.experiments.wang.rod_model import ModulatedRod
 from continuum_robot.experiments.wang.segment import IDEAL, MM, UM, in_plane, load_segment
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.robot.schema import Quantity
+from validation.wang_rod_model import ModulatedRod
 
 
 @experiment(
