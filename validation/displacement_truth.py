@@ -120,7 +120,7 @@ def record(believed: Robot, truth: Robot, settings: TruthSettings, rng: np.rando
         blend, slope, bend = x**2 * (3 - 2 * x), 6 * x * (1 - x) / _MOVE_S, (6 - 12 * x) / _MOVE_S**2
         return ClarkeReference(places[index] + blend * step, slope * step, (bend if x < 1 else 0.0) * step)
 
-    try:
+    with stack:
         stack.activate()
         for _ in range(settings.samples):
             begin_s = len(rows) * (_MOVE_S + _REST_S)
@@ -130,8 +130,6 @@ def record(believed: Robot, truth: Robot, settings: TruthSettings, rng: np.rando
                 raise ParameterError("reading", None, "servos that can be read")
             marker = plant.pose(truth.length_m)[:3, 3] + settings.marker_noise_m * rng.standard_normal(3)
             rows.append((stack.now_s, reading.displacement_m.copy(), marker))
-    finally:
-        stack.close()
     time_s, displacement, marker = (np.array(column) for column in zip(*rows, strict=True))
     labels = tuple(f"places_{10 * k // len(rows)}" for k in range(len(rows)))
     columns = columns_of(believed)
@@ -156,12 +154,10 @@ def follow(believed: Robot, truth: Robot, path: Sines, settings: TruthSettings, 
     stack = VirtualStack(truth, plant, believed=believed)
     errors = TrackerErrors(noise_m=settings.marker_noise_m, noise_rad=0.0, delay_s=settings.delay_s, lost=0.0)
     tracker = SimulatedTracker(errors, np.random.default_rng([seed, 2]))
-    try:
+    with stack:
         stack.activate()
         tracking = Tracking(tracker, settings.rate_hz) if tracked else None
         return lead_tip(stack, plant, path, tracking, settings.duration_s, ENTRY_S)
-    finally:
-        stack.close()
 
 
 @experiment(

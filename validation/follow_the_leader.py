@@ -113,12 +113,10 @@ def execute(
             pose = stage.pose(motion.goal)
             rows.append((_way(time_s, end_m, duration_s)[0], places @ pose[:3, :3].T + pose[:3, 3]))
 
-    try:
+    with stack:
         stack.activate()
         begin_s = stack.now_s
         stack.follow(reference, duration_s + _REST_S, look)
-    finally:
-        stack.close()
     if motion.faults:
         raise ContinuumRobotError(f"the stage is at fault: {', '.join(motion.faults)}")
     return [np.array(column) for column in zip(*rows, strict=True)]

@@ -111,14 +111,12 @@ def _turn(robot: Robot, plant: str, payload_kg: float, settings: WeighingSetting
         if reading is not None and cycle % _SAMPLE_EVERY == 0:
             rows.append((motion.arc(running.now_s - began_s), reading.displacement_m, reading.tension_n))
 
-    try:
+    with stack:
         stack.activate()
         start = np.array(manifold.clarke(stack.loop.reading.displacement_m)) if stack.loop.reading else np.zeros(0)
         stack.follow(to_straight, 2 * _BEGIN_S)
         began_s = stack.now_s
         stack.follow(motion.at, motion.duration_s, look)
-    finally:
-        stack.close()
     return Turn.of_samples(*zip(*rows, strict=True))
 
 

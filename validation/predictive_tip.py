@@ -159,7 +159,7 @@ def _run(plant_name: str, name: str, motion: Motion, world: PlacedWorld, setting
         rows.append((running.now_s - began_s, poses[-1, :3, 3], max(0.0, -float(distance.min())), force_n, tension))
 
     ended = ""
-    try:
+    with stack:
         stack.activate()
         entry = SlowReference(lambda time_s: _entry(motion, time_s), 0.01, ClarkeReference.at_rest(0 * motion.start))
         stack.follow(entry.at, 3.5)
@@ -169,8 +169,6 @@ def _run(plant_name: str, name: str, motion: Motion, world: PlacedWorld, setting
             stack.follow(slow.at, motion.duration_s, look)
         except ContinuumRobotError as error:
             ended = str(error)
-    finally:
-        stack.close()
     time_s, tip, depth, force, tension = (np.array(column) for column in zip(*rows, strict=True))
     away = np.linalg.norm(tip - motion.target, axis=1)
     outside = np.flatnonzero(away > 3e-3)

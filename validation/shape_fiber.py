@@ -144,7 +144,7 @@ def shape_fiber(progress: Progress, settings: FiberSettings) -> Any:
     def held(_time_s: float) -> ClarkeReference:
         return ClarkeReference.at_rest(desired)
 
-    try:
+    with stack:
         stack.activate()
         for bend_rad in (0.0, 0.6, 1.2):
             progress(f"{settings.plant}: bent by {bend_rad:g} rad")
@@ -157,8 +157,6 @@ def shape_fiber(progress: Progress, settings: FiberSettings) -> Any:
                 stack.follow(held, _MEASURED_S, watched.look)
                 found.append(watched.shapes(places_m, np.array([plant.pose(s_m)[:3, 3] for s_m in places_m])))
                 plant.release()
-    finally:
-        stack.close()
     errors_m = {name: np.array([shapes.error_m(name) for shapes in found]) for name in (TENDONS, FIBER)}
     numbers: dict[str, object] = {"plant": settings.plant, "pushes": len(found)}
     for name, values in errors_m.items():

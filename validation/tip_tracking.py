@@ -115,13 +115,11 @@ def _run(settings: TrackingSettings, progress: Progress, *, tracked: bool) -> tu
     errors = TrackerErrors(noise_m=settings.noise_m, delay_s=settings.delay_s, lost=settings.lost)
     tracker = SimulatedTracker(errors, np.random.default_rng([settings.seed, 2]))
     tracking = Tracking(tracker, settings.rate_hz, (outage_s, outage_s + settings.outage_s)) if tracked else None
-    try:
+    with stack:
         if settings.compensate:
             stack.calibrate_cogging(progress)
         stack.activate()
         run = lead_tip(stack, plant, path, tracking, learned_s + counted_s, learned_s)
-    finally:
-        stack.close()
     missed = zip(run.time_s, run.tip_m - run.path_m, strict=True)
     return run, np.array([path.off(float(time_s), error_m) for time_s, error_m in missed])
 

@@ -193,12 +193,10 @@ class TouchedRobot:
             force_n = sum(float(np.linalg.norm(load.force_in_base_n)) for load in plant.contact_loads)
             rows.append((running.now_s - began_s, force_n))
 
-        try:
+        with stack:
             stack.activate()
             began_s = stack.now_s
             stack.follow(desired, SETTLE_S + motion.duration_s + _AFTER_S, look)
-        finally:
-            stack.close()
         time_s, force_n = np.array(rows).T
         judged = _judge(time_s, force_n, detected_s, given_up_m)
         touch_s = time_s[0] - judged.time_s[0]

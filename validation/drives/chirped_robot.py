@@ -69,10 +69,8 @@ def chirped_robot(
     stack = VirtualStack(simulated, body, believed=robot, seed=seed)
     stack.loop.safety.positions_known = False
     chirps = Chirps(robot, ChirpSettings(duration_s=settings.duration_s))
-    try:
+    with stack:
         stack.drive(chirps)
-    finally:
-        stack.close()
     if chirps.result is None:
         raise ContinuumRobotError("the chirps left no readings")
     progress(f"{plant}, robot {seed}: fitting")
