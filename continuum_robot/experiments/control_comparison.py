@@ -28,13 +28,13 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.muhmann.pid_pd import without_integral
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.robot_keys import MASS, STIFFNESS, with_factor
 from continuum_robot.robot.control_settings import ControlSettings, InverseDynamicsSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import PLANTS, ROD
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 Array = NDArray[np.float64]
 

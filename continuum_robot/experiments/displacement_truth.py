@@ -25,7 +25,6 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.experiments.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip
-from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.displaced.fit import identify_displaced
 from continuum_robot.identification.displaced.result import DisplacedFit
 from continuum_robot.identification.recordings import TendonRecording
@@ -36,6 +35,7 @@ from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 
 Array = NDArray[np.float64]
 

@@ -27,12 +27,12 @@ from continuum_robot.drivers.safety.stage_motion import StageMotion
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.truth import true_robot
+from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 
 Array = NDArray[np.float64]
 

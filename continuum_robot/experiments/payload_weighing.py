@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighing, sagging, weigh
 from continuum_robot.identification.weighing_motion import PERIOD_S, TURNS, WeighingMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS
+from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 
 Array = NDArray[np.float64]
 

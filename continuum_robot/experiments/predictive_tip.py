@@ -30,7 +30,6 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack, load_controlled_robot
 from continuum_robot.geometry.obstacles import ConvexObstacle, least_distance
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold, coordinate_scale_m
@@ -39,6 +38,7 @@ from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.mujoco.world import PlacedWorld, load_world
 from continuum_robot.simulation.plants import MUJOCO, PLANTS
+from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack, load_controlled_robot
 
 Array = NDArray[np.float64]
 

@@ -24,7 +24,6 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
@@ -35,6 +34,7 @@ from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.choosing import linked_curvature
 from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 Array = NDArray[np.float64]
 

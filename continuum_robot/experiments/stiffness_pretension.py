@@ -27,13 +27,13 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import VirtualStack, load_controlled_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.simulation.plants import PLANTS, ROD
+from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 
 Array = NDArray[np.float64]
 

@@ -13,13 +13,13 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.tracked_tip import TrackedTip
-from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.geometry import so3
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack
 
 Array = NDArray[np.float64]
 

@@ -24,13 +24,13 @@ from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.experiments.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plants import PLANTS, ROD
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 Array = NDArray[np.float64]
 

@@ -19,7 +19,6 @@ from continuum_robot.estimation.contact.pair import PairEstimate
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
-from continuum_robot.experiments.virtual_stack import SlowReference, VirtualStack
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
@@ -27,6 +26,7 @@ from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.string_encoder_device import SimulatedStringEncoders
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.experiments.drives.found_values import FoundValues
 from continuum_robot.experiments.experiment import Progress
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import MotionFit, fit_motion
 from continuum_robot.identification.motion.mechanisms import is_mechanism
 from continuum_robot.identification.motion.parameters import in_file
@@ -21,6 +20,7 @@ from continuum_robot.identification.robot_keys import with_values
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import PLANTS
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 Array = NDArray[np.float64]
 

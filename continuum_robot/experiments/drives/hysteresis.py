@@ -27,7 +27,6 @@ from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSetting
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.robot.control_settings import InverseDynamicsSettings
@@ -36,6 +35,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke
 from continuum_robot.simulation.plants import MUJOCO, PLANTS, ROD
+from continuum_robot.testing.virtual_stack import load_controlled_robot
 
 Array = NDArray[np.float64]
 

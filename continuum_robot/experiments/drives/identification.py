@@ -20,12 +20,12 @@ from continuum_robot.experiments.control_comparison import ComparisonSettings, f
 from continuum_robot.experiments.drives.chirped_robot import Case, UnlikeSettings, chirped_robot
 from continuum_robot.experiments.drives.found_values import OF_VALUES, case_numbers, draw_values
 from continuum_robot.experiments.experiment import OF_COGGING, Progress, experiment
-from continuum_robot.experiments.virtual_stack import load_controlled_robot
 from continuum_robot.identification.motion.mechanisms import bends_alone, is_mechanism
 from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plants import MUJOCO, ROD
+from continuum_robot.testing.virtual_stack import load_controlled_robot
 
 
 @dataclass(frozen=True, kw_only=True)

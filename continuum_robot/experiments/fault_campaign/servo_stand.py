@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import DeviceError
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 Vector = NDArray[np.float64]
 RESTART_S = 1.0
@@ -47,30 +47,8 @@ class VirtualServos(VirtualStack):
         self.device_faults: dict[str, None] = {}
         self._manifold, self._sequence = clarke_manifold(robot), 0
         self.bus = SimulatedHardware(robot, plant, np.random.default_rng(seed)) if bus else None
-        driver = None
-        if self.bus is not None:
-            self.bus.open()
-            driver = self.bus.tendon_actuators(clock=lambda: self.now_s)
-        super().__init__(robot, plant, seed=seed, actuators=driver)
+        super().__init__(robot, plant, seed=seed, hardware=self.bus)
         self._control = self.loop.cycle.controller
-
-    def run(self, duration_s: float) -> None:
-        """Cycles, s."""
-        self._pace.run(duration_s)
-
-    def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
-        """Have devices or robot fail, as of :meth:`SimulatedTendonActuators.inject`, on the bus by its names."""
-        (self.bus or self.actuators).inject(fault, tendon, magnitude, duration_s)
-
-    def close(self) -> None:
-        """End, and the bus."""
-        super().close()
-        if self.bus is not None:
-            self.bus.close()
-
-    def stall(self, duration_s: float) -> None:
-        """The host stands still for a time (s), its servos do not."""
-        self._pace.pass_time(duration_s)
 
     def begin(self, way: RestToRest) -> None:
         """Begin a motion."""

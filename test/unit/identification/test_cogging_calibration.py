@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.cogging_fit import fit_cogging
 from continuum_robot.identification.cogging_table import CoggingFit
 from continuum_robot.identification.procedures.cogging_calibration import CoggingCalibration
@@ -27,6 +26,7 @@ from continuum_robot.identification.procedures.cogging_sweep import (
 )
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 ROBOT = load_robot("opencr_five_tendon")
 PER_TURN_M = spooled_per_turn_m(ROBOT)
