@@ -127,7 +127,7 @@ class VirtualStack(QuietWatcher):
     ----------
     robot, plant, seed : as above
     loop : the driver's loop, with its safety logic and power
-    control : the controller in the cycle
+    controller : in the cycle, as the cycle calls it; control : its cycle
     actuators : the driver of the motors
     hardware : None at level "dynamics"
     pace : virtual time
@@ -230,12 +230,13 @@ class VirtualStack(QuietWatcher):
         self.loop = make_loop(
             self.robot, self.actuators, self, lambda _cycle, _form: self.pace, form=form, safety=safety
         )
-        own: Any
+        self.controller: Any
         if controller is None:
-            own = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
+            self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
         else:
-            own = ForeignController(controller, self.robot)
-        self.control = ControllerCycle(own, self._input, self.robot.control_settings.state_timeout_s, self.period_s)
+            self.controller = ForeignController(controller, self.robot)
+        timeout_s = self.robot.control_settings.state_timeout_s
+        self.control = ControllerCycle(self.controller, self._input, timeout_s, self.period_s)
         self.loop.cycle.attach(self.control)
         if estimator is not None and robot.strings:
             self._strings = self._string_encoders(robot)
