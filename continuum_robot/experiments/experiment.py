@@ -150,13 +150,14 @@ class Experiment:
 
     def draw(self, result: Result, folder: Path | str) -> list[Path]:
         """Draw the figures of a result."""
-        if getattr(result, "drawing", None) is None:
+        drawing = getattr(result, "drawing", None)
+        if drawing is None:
             raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, which can draw itself")
         path = Path(folder).expanduser()
         figures = Figures(path, self.name.replace(".", "_"))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            result.drawing(figures)
+            drawing(figures)
         except OSError as error:
             raise ParameterError("folder", str(path), f"a folder that can be written ({error})") from error
         return figures.files

@@ -145,13 +145,21 @@ def _record(rig: Rig, monitors: Monitors, case: Case, *, present: bool) -> Recor
         forces = monitors.forces(cycle, case.arc_length_m) if present else dict.fromkeys(METHODS, np.zeros(2))
         look = present and index % PLACE_EVERY == 0 and max(ratios.values()) > 1
         places = monitors.places(cycle) if look else dict.fromkeys(METHODS, math.nan)
-        rows.append((sample.wrench[:2], forces, ratios, places, cycle.estimate.in_contact, sample.c))
-    truth, forces, ratios, places, detected, c = zip(*rows, strict=True)
-    by_method = [
-        {one: np.array([row[one] for row in column]) for one in METHODS} for column in (forces, ratios, places)
-    ]
-    time_s = np.arange(len(rows), dtype=float) * monitors.dt
-    return Recording(case, time_s, np.array(truth), *by_method, np.array(detected), np.array(c))
+        rows.append((sample, cycle.estimate.in_contact, forces, ratios, places))
+    samples, detected, *by_method = zip(*rows, strict=True)
+    forces_n, statistic, places_m = (
+        {one: np.array([row[one] for row in rows]) for one in METHODS} for rows in by_method
+    )
+    return Recording(
+        case,
+        time_s=np.arange(len(samples), dtype=np.float64) * monitors.dt,
+        truth=np.array([one.wrench[:2] for one in samples]),
+        forces=forces_n,
+        statistic=statistic,
+        places=places_m,
+        detected=np.array(detected),
+        c=np.array([one.c for one in samples]),
+    )
 
 
 @experiment(

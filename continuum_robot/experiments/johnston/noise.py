@@ -246,7 +246,7 @@ def _rmse(exact: Motion, draws: Sequence[Array]) -> Array:
 
 def _noisy_errors(model: CapstanModel, exact: Motion, gain_per_s: float, seeds: int, points: int) -> dict[str, float]:
     """RMSE of GMO and JFD by the keys of the paper's numbers, over all draws, N."""
-    errors = {}
+    errors: dict[str, float] = {}
     for level, amplitude in LEVELS.items():
         if amplitude == 0:
             continue

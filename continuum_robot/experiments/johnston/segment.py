@@ -68,7 +68,7 @@ class Observers:
         self._momentum = MomentumObserver(gain_per_s, reset_cycles, model.size)
         self._smooth, self._deviation = BackwardGaussian(points[0]), JointForceDeviation(points[1])
 
-    def update(self, motion: tuple[Array, Array, Array], torque: Array, dt: float, other: ArrayLike = 0.0) -> Array:
+    def update(self, motion: tuple[Array, Array, Array], torque: Array, dt: float, other: Array | float = 0.0) -> Array:
         """Generalised forces of contacts by ``OBSERVERS``, (n, 2), N.m^2."""
         c, rate, second = motion
         state = self.model.at(c, rate, torque)

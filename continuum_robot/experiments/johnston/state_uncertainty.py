@@ -102,14 +102,14 @@ def state_uncertainty(
 
     samples, every, loose = [], [], []
     for index in range(wrenches):
-        force = rng.uniform(-force_n, force_n, 2)
-        torque = rng.uniform(-torque_nm, torque_nm, model.capstans)
+        force = rng.uniform(-force_n, force_n, (2,))
+        torque = rng.uniform(-torque_nm, torque_nm, (model.capstans,))
         count, rows = errors(force, torque, relative_tolerance, levels)
         samples.append(count)
         every.append(rows)
         loose.append(errors(force, torque, _ODE45_TOLERANCE, levels[:1])[1][OBSERVERS.index("jfd"), 0, :2])
         progress(f"force {index + 1} of {wrenches}: {count} samples")
-    table = dict(zip(OBSERVERS, np.moveaxis(every, 1, 0), strict=True))  # (wrenches, levels, 4) each
+    table = dict(zip(OBSERVERS, np.moveaxis(np.array(every), 1, 0), strict=True))  # (wrenches, levels, 4) each
     numbers: dict[str, object] = {}
     for method, rows in table.items():
         for name, k in ROWS.items():
@@ -192,4 +192,4 @@ def _estimates(
     for *motion, now, gap in zip(*np.split(states, 2, axis=1), second, torque, gaps, strict=True):
         forces = observers.update((motion[0], motion[1], motion[2]), now, float(gap))
         found.append(point_force(forces, model.jacobian(motion[0], model.robot.length_m)))
-    return np.moveaxis(found, 2, 0)
+    return np.moveaxis(np.array(found), 2, 0)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -35,6 +35,7 @@ from continuum_robot.experiments.experiment import Figures, Progress, Tolerance,
 from continuum_robot.experiments.muhmann.ideal_robot import PERIOD_S, Series
 from continuum_robot.experiments.muhmann.tracking import reduction_percent
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
+from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -85,9 +86,10 @@ def pid_pd(
     actuators = _present(described, "actuators", described.actuators)
 
     def pid_and_pd(
-        seed: int, duration_s: float, say: Progress = lambda _: None, **change: float
+        seed: int, duration_s: float, say: Progress = lambda _: None, changed: Mapping[str, float] | None = None
     ) -> tuple[Series, Series]:
         """Both controllers, from one draw of the rotors' angles, with a change by a name of ``SWEPT``."""
+        change = dict(changed or {})
         motors = dataclasses.replace(
             actuators,
             cogging_amplitude_nm=change.pop("cogging", 1.0) * actuators.cogging_amplitude_nm,
@@ -109,10 +111,10 @@ def pid_pd(
         "rmse_reduction_percent": reductions.mean(axis=0).tolist(),
         "rmse_pd_over_pid": np.mean([pd.rmse_m / pid.rmse_m for pid, pd in pairs], axis=0).tolist(),
     }
-    for name, runs in zip(("pid", "pd"), zip(*pairs, strict=True), strict=True):
-        largest = [np.abs(run.clarke_m - run.reference_m).max(axis=0) for run in runs]
-        numbers[f"rmse_{name}_m"] = np.mean([run.rmse_m for run in runs], axis=0).tolist()
-        numbers[f"ripple_{name}_m"] = np.mean([ripple_m(run) for run in runs], axis=0).tolist()
+    for name, of_one in zip(("pid", "pd"), zip(*pairs, strict=True), strict=True):
+        largest = [np.abs(run.clarke_m - run.reference_m).max(axis=0) for run in of_one]
+        numbers[f"rmse_{name}_m"] = np.mean([run.rmse_m for run in of_one], axis=0).tolist()
+        numbers[f"ripple_{name}_m"] = np.mean([ripple_m(run) for run in of_one], axis=0).tolist()
         numbers[f"max_error_{name}_m"] = np.mean(largest, axis=0).tolist()
     numbers |= {
         "p_n_per_m": [one.p for one in control.gains],
@@ -128,7 +130,7 @@ def pid_pd(
         unchanged = pid_and_pd(seed, sweep_duration_s)
         for name, values in SWEPT.items():
             progress(f"sweep: {name}")
-            runs = [unchanged, *(pid_and_pd(seed, sweep_duration_s, **{name: value}) for value in values[1:])]
+            runs = [unchanged, *(pid_and_pd(seed, sweep_duration_s, changed={name: value}) for value in values[1:])]
             order = np.argsort(values, kind="stable")
             at = np.array(values, dtype=float)[order]
             found = np.array([reduction_percent(pd, pid) for pid, pd in runs])[order]
@@ -215,7 +217,10 @@ def _track(
     reference = make_reference(_present(robot, "reference", robot.reference), robot.coordinate_count, folder)
     plant = Plant(robot, actuation="motors", rng=np.random.default_rng(seed), progress=progress)
     controller = ClarkeController(robot)
-    limiter = TensionLimiter(_present(robot, "limits", robot.limits), controlled_manifold(robot))
+    limits = _present(robot, "limits", robot.limits)
+    if not isinstance(limits, TensionLimits):
+        raise ParameterError("robot", robot.name, "a robot whose motors take tensions")
+    limiter = TensionLimiter(limits, controlled_manifold(robot))
     controller.reset(plant.displacement, plant.tension)
     limiter.reset(plant.tension)
     settle, hold = round(settle_s / PERIOD_S), max(1, round(reference_hold_s / PERIOD_S))

@@ -120,7 +120,9 @@ def helical_step(
             total_j = energy.total_j - float(moving.desired @ moving.displacement_m)
             rows.append((rod.poses(moving.c, places)[:, :3, 3], energy.kinetic_j, total_j))
         positions, kinetic, total = (np.array(column) for column in zip(*rows, strict=True))
-        return Snapshots(_SNAPSHOT_S * np.arange(duration_ms + 1), positions, kinetic, total, shortest_s)
+        return Snapshots(
+            _SNAPSHOT_S * np.arange(duration_ms + 1, dtype=np.float64), positions, kinetic, total, shortest_s
+        )
 
     fine, coarse = motion_of(order), motion_of(order - 2)
     static = solve(cosserat_rod(prototype(_HELICAL_TENDON, 0, weighs=False)), [tension_n])
