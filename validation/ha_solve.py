@@ -58,7 +58,12 @@ def solve_case(
         result["problem"] = str(problem)
         converged = False
     if found is not None:
-        result |= ha.in_figures_units(found)
+        result |= {
+            "link_pose_x_y_theta": (found.poses * [ha.MM, ha.MM, 1.0]).tolist(),
+            "s_contact": (found.contact_m * ha.MM).tolist(),
+            "tendon_len_l_r": (found.tendon_length_m * ha.MM).tolist(),
+            "f_contact_xy": found.contact_force_n.tolist(),
+        }
         result["residual"] = found.residual
         result["tau_l_r"] = found.tension_n.tolist()
         result["tendon_length_error_mm"] = error_mm
