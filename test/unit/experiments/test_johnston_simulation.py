@@ -146,7 +146,7 @@ def test_which_method_noise_disturbs_less_depends_on_the_rate():
 
 def test_state_uncertainty_of_a_force():
     run = experiments()["johnston.state_uncertainty"]
-    result = run.run({"wrenches": 1, "duration_s": 0.2})
+    result = run.run({"wrenches": 1, "duration_s": 0.5})
     flat(result)
     assert set(run.paper) <= set(result)
     for axis in "xy":
