@@ -32,9 +32,8 @@ def print_list(console: Console | None = None) -> None:
     for name, experiment in names.items():
         console.print(f"{name:{width}}  {experiment.source}", markup=False, highlight=False, soft_wrap=True)
     if not VALIDATED_HERE:
-        console.print(
-            "Validations beyond the papers: in a checkout of the repository, folder validation/"
-        )
+        note = "Validations beyond the papers: in a checkout of the repository, folder validation/"
+        console.print(note, highlight=False, soft_wrap=True)
 
 
 def print_experiment(name: str, console: Console | None = None) -> None:

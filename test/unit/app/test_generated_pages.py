@@ -15,8 +15,8 @@ from pages.generated import pages_of_code
 from pages.interfaces import parsed
 from pictures import difference, shows_something
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS
 from continuum_robot.drivers.backends import device_faults
+from continuum_robot.drivers.named_faults import FAULT_TEXTS
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import experiments

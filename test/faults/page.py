@@ -1,28 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/faults.md from the tables of the drivers and of the fault campaign."""
+"""docs/faults.md from the tables of the drivers and from faults.yaml."""
 
 from __future__ import annotations
 
 import dataclasses
 from itertools import groupby
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
-from continuum_robot.app.soak.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 from continuum_robot.drivers.backends import device_faults
+from continuum_robot.drivers.named_faults import FAULT_TEXTS, FaultText
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
-from continuum_robot.experiments.fault_campaign import servos
-from continuum_robot.experiments.fault_campaign.campaign import DISPLACEMENT_FRACTION, INJECTION_TIMES, MOVE_S
-from continuum_robot.experiments.fault_campaign.judgement import (
-    DEVIATION_M,
-    SLACK_N,
-    SLACK_S,
-    TIME_TO_SAFE_S,
-    TORQUE_MARGIN_N,
-)
-from continuum_robot.experiments.fault_campaign.kind import DETECTABLE
-from continuum_robot.experiments.fault_campaign.kinds import KINDS
 from continuum_robot.robot.schema import quantity_of
+from faults.campaign import SERVO_FRACTION, TENSION_FRACTION
+from faults.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
+from faults.judge import DEVIATION_M, HELD_M, SLACK_N, SLACK_S, TIME_TO_SAFE_S, TORQUE_MARGIN_N
+from faults.kinds import INJECTION_TIMES, KINDS, KNOWN, MOVE_S, SERVOS, Kind
 
 _UNITS = {"rss_mib": "MiB of RSS", "handles": "handles", "threads": "thread"}
 INTRODUCTION = """\
@@ -30,10 +22,10 @@ INTRODUCTION = """\
 
 <!-- Written by `make pages`. -->
 
-    continuum-robot faults --json faults.json     # breaks everything once on a simulated robot, half an hour
-    continuum-robot faults --list
-    continuum-robot faults --kinds tendon_snapped,driver_killed
-    continuum-robot faults --soak 1 --seed 3      # an hour of random faults and resets: see Soak below
+    make faults ARGS="--json faults.json"   # in a clone: break everything once, half an hour
+    make faults ARGS=--list
+    make faults ARGS="--kinds tendon_snapped,driver_killed"
+    make soak HOURS=1 ARGS="--seed 3"             # an hour of random faults and resets: see Soak below
 
 A fault latches: `driver_status`, `/diagnostics` and `stack_status.faults` name it until somebody clears it. Nothing has
 to be restarted: remove the cause, then reset the stack (`manage_stack` command 3: down, clear, up again). Where the
@@ -76,7 +68,7 @@ def _criteria() -> list[str]:
     return [
         "## How the campaign judges",
         "",
-        f"The robot moves to {100 * DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m` in {MOVE_S:g} s and"
+        f"The robot moves to {100 * TENSION_FRACTION:.0f} % of `limits.maximum_displacement_m` in {MOVE_S:g} s and"
         f" stays there. Each fault begins at three times: {injection_times}. Devices are simulated to the"
         " byte, the drivers, the safety logic and the controller are those that run on a robot. Judged is what the"
         " simulated robot really does, not what the driver reports:",
@@ -88,13 +80,13 @@ def _criteria() -> list[str]:
         f"- Under control no tendon is slack (less than {SLACK_N:g} N) for more than {1e3 * SLACK_S:.0f} ms, but one"
         " that broke or slipped itself. In the safe state tendons may be slack: the safe tension is less than the"
         " motors' friction, and a bent robot springs back. The next activation takes the slack up, slowly.",
-        f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference (over"
-        " processes, where the devices are slower and with them the controller, 8 mm). A busy computer may stop"
-        " the robot meanwhile: the record says so, and counts as safe.",
+        f"- A fault that is *tolerated* leaves the robot within {1e3 * DEVIATION_M:g} mm of its reference. In the"
+        " processes of `up` a busy computer may stop the robot meanwhile: the record says so, and counts as safe.",
         "- Who must find it, found it; afterwards the robot moves again in the same process.",
         "",
-        "Kinds of other programs, pages and operators run on the processes that `up` starts, but for hot motors and"
-        " files. The simulated robot's boards have a receive timeout there, and its truth is read from outside. Times"
+        "Faults between processes, and those caused by other programs, pages or operators, are injected into the"
+        " processes started by `up` (except hot motors and robot files). The simulated"
+        " robot's boards have a receive timeout there, and its truth is read from outside. Times"
         " are those that the simulated robot lived through: what it left out since the computer was busy does not"
         " count. Its place is not judged there, nor the time of a stop that was not asked for.",
         "",
@@ -102,7 +94,7 @@ def _criteria() -> list[str]:
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {meaning} |" for name, meaning in DETECTABLE.items()),
+        *(f"| {name} | {meaning} |" for name, meaning in KNOWN.items()),
         "",
     ]
 
@@ -111,15 +103,15 @@ def _servos() -> list[str]:
     return [
         "## Robots of servos that take displacements",
         "",
-        "    continuum-robot faults --robot three_segment_servo",
+        '    make faults ARGS="--robot three_segment_servo"',
         "",
-        f"The robot moves to {100 * servos.DISPLACEMENT_FRACTION:.0f} % of `limits.maximum_displacement_m`. Kinds whose"
+        f"The robot moves to {100 * SERVO_FRACTION:.0f} % of `limits.maximum_displacement_m`. Kinds whose"
         " name begins with `bus_` run on emulated servos, by their bytes, and those that the robot's servos can have;"
         " the others on devices that are simulated in the process. In a safe robot no servo pulls in any more"
         f" {1e3 * TIME_TO_SAFE_S:.0f} ms and `speed_m_per_s` / `acceleration_m_per_s2` after the fault can be known."
         " No tendon ever has more than a servo at `limits.maximum_n` may measure, and in the end none has more than a"
         " motor without current holds by its friction; where the stop can only hold the robot, no spool winds in more"
-        f" than {1e3 * servos.HELD_M:g} mm. A robot that goes on is within"
+        f" than {1e3 * HELD_M:g} mm. A robot that goes on is within"
         f" {1e3 * DEVIATION_M:g} mm and the servos' lag of its reference. A fault that is there before the start, and"
         " of those that last each reset before the cure, is refused in a sentence that names it. Where a servo's zero"
         " is lost the robot is homed. Some kinds run in the processes of `up` as well, in lock-step, with the driver at"
@@ -128,9 +120,9 @@ def _servos() -> list[str]:
         "| fault | cause | begins | becomes | found as | cure |",
         "|---|---|---|---|---|---|",
         *(
-            f"| `{kind.name}`{' *' * kind.stack} | {kind.cause} | {', '.join(kind.moments)} |"
-            f" {kind.reaction}{_held(kind)} | {', '.join(f'`{name}`' for name in kind.found)} | {kind.cure} |"
-            for kind in servos.KINDS
+            f"| `{kind.name}`{' *' * kind.up} | {kind.cause} | {', '.join(kind.times)} |"
+            f" {kind.becomes}{_held(kind)} | {', '.join(f'`{name}`' for name in kind.found_by)} | {kind.cure} |"
+            for kind in SERVOS
         ),
         "",
         "\\* in the processes of `up` too",
@@ -138,7 +130,7 @@ def _servos() -> list[str]:
     ]
 
 
-def _held(kind: servos.ServoFault) -> str:
+def _held(kind: Kind) -> str:
     return ", holds its place" if kind.holds else ""
 
 
@@ -148,7 +140,7 @@ def _soak() -> list[str]:
         f"""\
 ## Soak
 
-`continuum-robot faults --soak HOURS --seed N --out DIR` brings a simulated robot up as `up` does and does one thing
+`make soak HOURS=1 ARGS="--seed N --out DIR"` brings a simulated robot up as `up` does and does one thing
 after another to it, drawn by the seed: faults of devices, kills and stops of processes, the e-stop, forged commands and
 requests, resets, pauses, clients that come and go. Each time:
 
@@ -182,7 +174,7 @@ def _kinds() -> list[str]:
             "|---|---|---|---|---|---|",
         ]
         lines += [
-            f"| `{kind.name}` | {kind.cause} | {kind.reaction} | {kind.detectable} | {kind.seen} | {kind.cure} |"
+            f"| `{kind.name}` | {kind.cause} | {kind.becomes} | {kind.known} | {kind.seen} | {kind.cure} |"
             for kind in kinds
         ]
         lines.append("")

@@ -16,13 +16,13 @@ from rich.table import Table
 
 from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.output import write_json
-from continuum_robot.app.soak.growth import ALLOWED_PER_H
-from continuum_robot.app.soak.usage import UsageLog
-from continuum_robot.experiments.fault_campaign.judgement import TIME_TO_SAFE_S
-from continuum_robot.experiments.fault_campaign.kind import SAFE
+from faults.growth import ALLOWED_PER_H
+from faults.judge import TIME_TO_SAFE_S
+from faults.kinds import SAFE
+from faults.usage import UsageLog
 
 if TYPE_CHECKING:
-    from continuum_robot.app.soak.run import Soak
+    from faults.run import Soak
 
 _PANELS = (("pss_mib", "PSS [MiB]"), ("handles", "open handles"), ("threads", "threads"))
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#7f7f7f", "#e377c2")

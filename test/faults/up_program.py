@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stack of a soak as a program of its own, so that it can be stopped as a whole with its supervisor.
+"""The stack under test as a program of its own, so that it can be stopped as a whole with its supervisor.
 
-    python -m continuum_robot.app.soak.stack ROBOT FOLDER OPTIONS
+    python -m faults.up_program ROBOT FOLDER OPTIONS
 
 It does what ``up --processes`` does, with a simulated robot that writes its truth to ``FOLDER/truth``, and writes the
 process ids to ``FOLDER/pids.json`` at each change. ``OPTIONS`` are those of StackOptions as JSON. SIGTERM ends it.
@@ -23,8 +23,8 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.file.whole_file import write_whole
+from faults.up import PIDS, TRUTH
 
-TRUTH, PIDS = "truth", "pids.json"
 SUPERVISOR, SERVER = "supervisor", "process_server"
 RESPAWNS = 1_000_000
 """A soak kills more often than an operator would look on."""
