@@ -15,11 +15,12 @@ INSTALLED := $(VENV)/$(if $(LOCKED),.locked,.installed)
 SOURCES := $(if $(LOCKED),$(wildcard requirements/*)) requirements/messages.txt pyproject.toml setup.py CMakeLists.txt package.xml $(wildcard msg/*.msg srv/*.srv action/*.action) \
   $(shell find cmake -type f) $(wildcard $(addprefix continuum_robot/rod/kernel/,CMakeLists.txt *.hpp *.cpp))
 # Only the loopback, unless the caller opens it.
+HOURS ?= 1
 export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the messages; where there is none it comes from PyPI.
 CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
 
-.PHONY: help environment lock demo test lint pages docs clean
+.PHONY: help environment lock demo test faults soak lint pages docs clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,12 @@ ifdef ARGS
 else
 	LONG=$(LONG) test/all.sh $(BIN)/python
 endif
+
+faults: $(INSTALLED)  ## Break everything once on a simulated robot, half an hour; ARGS="--kinds NAMES --virtual-only --robot ROBOT --seed N"
+	@PYTHONPATH=test $(BIN)/python -m faults faults $(ARGS)
+
+soak: $(INSTALLED)  ## Random faults, kills and resets for HOURS=1, on one stack in processes
+	@PYTHONPATH=test $(BIN)/python -m faults soak --hours $(HOURS) $(ARGS)
 
 lint: $(INSTALLED)  ## ruff, the arrows between the folders, and mypy on what runs on the robot
 	$(BIN)/ruff check .

@@ -155,7 +155,6 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
             "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
         },
     ),
-    (DEVELOP, experiments.faults, "faults --json faults.json", {}),
     (DEVELOP, experiments.bench, "bench --seconds 30 --json bench.json", {}),
     (DEVELOP, experiments.realtime, "realtime --seconds 60 --json realtime.json", {}),
 )

@@ -15,8 +15,7 @@ from rich.table import Table
 
 from continuum_robot.app.output import counting_bar, print_table, shown, write_json
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.experiments.experiment import Experiment, Progress
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import VALIDATED_HERE, Experiment, Progress, experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
 from continuum_robot.robot.file.shipped_files import did_you_mean
 from continuum_robot.workers import HERE, WorkerOptions, tasks
@@ -32,6 +31,9 @@ def print_list(console: Console | None = None) -> None:
     width = max(map(len, names))
     for name, experiment in names.items():
         console.print(f"{name:{width}}  {experiment.source}", markup=False, highlight=False, soft_wrap=True)
+    if not VALIDATED_HERE:
+        note = "Validations beyond the papers: in a checkout of the repository, folder validation/"
+        console.print(note, highlight=False, soft_wrap=True)
 
 
 def print_experiment(name: str, console: Console | None = None) -> None:
@@ -175,7 +177,8 @@ def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: C
 def _find(name: str) -> Experiment:
     known = experiments()
     if name not in known:
-        raise ParameterError("experiment", name, f"one of {', '.join(known)}{did_you_mean(name, known)}")
+        elsewhere = "" if VALIDATED_HERE else "; in a checkout of the repository also those of its folder validation/"
+        raise ParameterError("experiment", name, f"one of {', '.join(known)}{did_you_mean(name, known)}{elsewhere}")
     return known[name]
 
 

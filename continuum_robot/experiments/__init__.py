@@ -3,7 +3,7 @@
 
 Each experiment takes options, returns flat numbers with their units in the keys, and draws the paper's figure::
 
-    from continuum_robot.experiments.registry import experiments
+    from continuum_robot.experiments.experiment import experiments
 
     tracking = experiments()["muhmann.tracking"]
     result = tracking.run({"duration_s": 20}, print)

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment is: options in, flat numbers out, figures from the series behind the numbers."""
+"""What an experiment is: options in, flat numbers out, figures from the series behind the numbers; and which there are.
+
+Experiments are found by themselves: every :func:`experiment` in the papers' folders, and in a checkout of the
+repository in the folder validation/, which is not installed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import importlib
 import inspect
 import math
+import pkgutil
+import sys
 import typing
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +26,11 @@ from continuum_robot.experiments.plotting import figure
 from continuum_robot.robot.schema import Source, quantity_of, read
 
 Progress = Callable[[str], None]
+
+PAPERS = ("muhmann", "johnston", "rucker", "ha", "wang")
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Folder of the repository; of an installed package another one, which has no validation/."""
+VALIDATED_HERE = (CHECKOUT / "pyproject.toml").is_file() and (CHECKOUT / "validation" / "__init__.py").is_file()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,13 +150,14 @@ class Experiment:
 
     def draw(self, result: Result, folder: Path | str) -> list[Path]:
         """Draw the figures of a result."""
-        if getattr(result, "drawing", None) is None:
+        drawing = getattr(result, "drawing", None)
+        if drawing is None:
             raise ParameterError("result", type(result).__name__, f"a result of {self.name}.run, which can draw itself")
         path = Path(folder).expanduser()
         figures = Figures(path, self.name.replace(".", "_"))
         try:
             path.mkdir(parents=True, exist_ok=True)
-            result.drawing(figures)
+            drawing(figures)
         except OSError as error:
             raise ParameterError("folder", str(path), f"a folder that can be written ({error})") from error
         return figures.files
@@ -190,3 +204,18 @@ def _settings(name: str, parameters: list[inspect.Parameter], hints: Mapping[str
 
 def _shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value) or "none"
+
+
+@lru_cache(maxsize=1)
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by its name: those of the papers, then in a checkout those of validation/."""
+    if VALIDATED_HERE and str(CHECKOUT) not in sys.path:
+        sys.path.append(str(CHECKOUT))
+    packages = [f"continuum_robot.experiments.{paper}" for paper in PAPERS]
+    found: dict[str, Experiment] = {}
+    for package in [*packages, "validation"] if VALIDATED_HERE else packages:
+        folder = importlib.import_module(package).__path__
+        modules = [importlib.import_module(one.name) for one in pkgutil.walk_packages(folder, f"{package}.")]
+        own = [one for module in modules for one in vars(module).values() if isinstance(one, Experiment)]
+        found |= {one.name: one for one in sorted(own, key=lambda one: one.name)}
+    return found

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import Experiment, Progress, Result, Tolerance
+from continuum_robot.experiments.experiment import CHECKOUT, Experiment, Progress, Result, Tolerance
 
-STORED = Path(__file__).resolve().parents[2] / "docs" / "papers" / "numbers"
+STORED = CHECKOUT / "docs" / "papers" / "numbers"
 """Folder of the repository; not part of an installed package."""
 
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from continuum_robot.experiments.experiment import PAPERS
 from pages.text import code, table
 
-PACKAGE = Path(__file__).resolve().parents[2] / "continuum_robot"
-PAPERS = ("muhmann", "johnston", "rucker", "ha", "wang")
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("continuum_robot", "validation")
 
 _PLACE = r"\(\d+\)"
 _CITATION = re.compile(rf"\b({'|'.join(PAPERS)}) ({_PLACE}(?:(?:, and |, | and | to |-){_PLACE})*)")
@@ -26,10 +27,10 @@ def numbers(text: str) -> set[int]:
 
 @lru_cache(maxsize=1)
 def citations() -> Mapping[str, Mapping[int, tuple[tuple[str, str], ...]]]:
-    """By paper and equation: file (relative to the package) and name of what cites it, in order of the files."""
+    """By paper and equation: file (in the repository) and name of what cites it, in order of the files."""
     found: dict[str, dict[int, dict[tuple[str, str], None]]] = {paper: {} for paper in PAPERS}
-    for file in sorted(PACKAGE.rglob("*.py")):
-        relative = file.relative_to(PACKAGE)
+    for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
+        relative = file.relative_to(ROOT)
         source = file.read_text(encoding="utf-8")
         hits = [
             (source.count("\n", 0, match.start()) + 1, match[1], numbers(match[2]))
@@ -74,7 +75,8 @@ def equations_table(paper: str, groups: Mapping[str, str]) -> list[str]:
             for file, owner in citations()[paper].get(equation, ()):
                 by_file.setdefault(file, {})[owner] = None
         places = [
-            f"[{file}](../../continuum_robot/{file}): {', '.join(code(name) for name in names if name) or 'module'}"
+            f"[{file.removeprefix('continuum_robot/')}](../../{file}): "
+            f"{', '.join(code(name) for name in names if name) or 'module'}"
             for file, names in by_file.items()
         ]
         rows.append((text, meaning, "; ".join(places) or "not as a formula of its own"))

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS, FaultText
-from continuum_robot.experiments.fault_campaign.kind import FaultKind
-from continuum_robot.experiments.fault_campaign.kinds import KINDS
+from faults.kinds import KINDS, Kind
+
+from continuum_robot.drivers.named_faults import FAULT_TEXTS, FaultText
 from pages.text import WRITTEN_BY, table
 
 
@@ -31,11 +31,11 @@ def _page(name: str, texts: tuple[FaultText, ...]) -> str:
         lines += [
             "## What was tried of it",
             "",
-            "`continuum-robot faults` makes these happen to a simulated robot and judges what follows from it:",
+            "`make faults` makes these happen to a simulated robot and judges what follows from it:",
             "",
             *table(
                 ("fault of the campaign", "cause", "becomes", "what is seen", "cure"),
-                [(f"`{kind.name}`", kind.cause, kind.reaction, kind.seen, kind.cure) for kind in kinds],
+                [(f"`{kind.name}`", kind.cause, kind.becomes, kind.seen, kind.cure) for kind in kinds],
             ),
             "",
         ]
@@ -43,5 +43,5 @@ def _page(name: str, texts: tuple[FaultText, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _leads_to(kind: FaultKind, name: str) -> bool:
-    return f"`{name}`" in kind.seen or any(detector.endswith(f": {name}") for detector in kind.detectors)
+def _leads_to(kind: Kind, name: str) -> bool:
+    return f"`{name}`" in kind.seen or any(detector.endswith(f": {name}") for detector in kind.found_by)

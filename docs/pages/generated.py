@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from continuum_robot.app.campaign import page as faults_page
+from faults import page as faults_page
+
 from pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers
 from pages import robot_file as robot_file_page
 from pages.citations import PAPERS

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.experiments.experiment import Experiment
+from continuum_robot.experiments.experiment import Experiment, experiments
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
-from continuum_robot.experiments.registry import experiments
 from continuum_robot.experiments.stored_numbers import STORED, read_stored
 from pages.figures import IMAGES
 from pages.paper_results import label_and_unit

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the papers' pages show of each experiment: status, the paper's numbers beside ours, a picture, all numbers."""
+"""What the papers' pages show of each experiment: status, the paper's numbers beside ours, a picture, all numbers.
+
+The status of each result and the sentence why are in docs/papers/verdicts.yaml.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.experiments.experiment import Experiment
-from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.stored_numbers import StoredNumbers, read_stored
-from continuum_robot.experiments.verdicts import VERDICTS, Verdict
+import yaml
+
+from continuum_robot.experiments.experiment import Experiment, experiments
+from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, read_stored
 from pages.text import WRITTEN_BY, table
 
 # Ends of keys, longest first, and the unit that they stand for.
@@ -47,6 +51,35 @@ CAPITALS = {"gmo": "GMO", "jfd": "JFD", "pid": "PID", "pd": "PD", "rmse": "RMSE"
 WIDTH = 112
 PICTURES = ("", "_example", "_windows")
 """Ends of an experiment's own pictures that the pages show, where docs/images has them."""
+
+
+REPRODUCED, PARTLY, NOT, UNKNOWN = STATUSES = ("reproduced", "partly", "not", "not comparable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of a paper's result."""
+
+    result: str
+    status: str
+    why: str
+    experiment: str = ""
+    keys: tuple[str, ...] = ()
+    within: float = 0.1
+
+
+def read_verdicts(file: Path = STORED.parent / "verdicts.yaml") -> dict[str, tuple[Verdict, ...]]:
+    """Verdicts by paper, in the order of its figures.
+
+    Parameters
+    ----------
+    file : where they are kept
+    """
+    kept = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return {paper: tuple(Verdict(**one) for one in results) for paper, results in kept.items()}
+
+
+VERDICTS = read_verdicts()
 
 
 def label_and_unit(key: str) -> tuple[str, str]:
@@ -93,6 +126,8 @@ def sections(paper: str, folder: Path, images: Path) -> list[str]:
     images : folder of the pictures; the page shows those that exist
     """
     own = [one for name, one in experiments().items() if name.partition(".")[0] == paper]
+    order = [one.experiment for one in VERDICTS[paper]]
+    own.sort(key=lambda one: order.index(one.name) if one.name in order else len(order))
     lines = [*_status_table(folder, [one for one in VERDICTS[paper] if not one.experiment])]
     for one in own:
         lines += _section(one, paper, folder, images)

@@ -10,7 +10,7 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.tip.macro_micro import MACRO, MICRO, MacroMicroController, MacroMicroParameters
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians

@@ -13,11 +13,11 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot.control_settings import BY_LOAD
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 ROBOT = load_robot("three_segment_servo")
 

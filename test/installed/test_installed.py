@@ -150,6 +150,17 @@ def test_without_ros_the_library_and_check_work(without_ros: Path, tmp_path: Pat
     assert checked.startswith("opencr_five_tendon")
 
 
+def test_installed_experiments_are_those_of_the_papers(without_ros: Path, tmp_path: Path) -> None:
+    listed = run(without_ros / "continuum-robot", "experiment", "--list", folder=tmp_path).stdout.splitlines()
+    assert {line.partition(".")[0] for line in listed[:-1]} == {"muhmann", "johnston", "rucker", "ha", "wang"}
+    assert "validation/" in listed[-1]
+    done = run(without_ros / "continuum-robot", "experiment", "contact.kinds", folder=tmp_path, code=2)
+    assert "validation/" in done.stderr
+    arguments = ["ha.unloaded", "--json", "numbers.json", "--plots", "."]
+    run(without_ros / "continuum-robot", "experiment", *arguments, folder=tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {"numbers.json", "ha_unloaded.png"}
+
+
 def test_the_wheel_brings_the_rods_kernel_and_needs_no_compiler(without_ros: Path, tmp_path: Path) -> None:
     path = str(tmp_path)  # no compiler, nor anything else
     done = run(without_ros / "python", "-c", RODS, folder=tmp_path, PATH=path)

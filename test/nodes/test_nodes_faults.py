@@ -7,12 +7,13 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from faults.judge import passive_tension_n
+from faults.kinds import KINDS as EVERY
+from faults.kinds import SAFE, by_name
+from faults.up import run_on_up
 from robot_files import robot_values, written
+from ros_probe import patient_on_wires
 
-from continuum_robot.app.campaign.processes import run_campaign
-from continuum_robot.experiments.fault_campaign.judgement import passive_tension_n
-from continuum_robot.experiments.fault_campaign.kind import SAFE
-from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -22,20 +23,15 @@ LIMITS = ROBOT.limits
 
 
 # A controller that is killed: test_nodes_fallback.py.
-KINDS = kinds_by_name("driver_killed")
+KINDS = by_name(EVERY, "driver_killed")
 
 
 @pytest.fixture(scope="module")
 def records(domain, tmp_path_factory):
     """What the faults did to a robot whose driver and boards wait longer: a busy machine is late."""
-    data = robot_values({"limits.command_timeout_s": 0.8, "limits.reading_timeout_s": 0.6})
-    data["hardware"]["tendon_actuators"] |= {
-        "receive_timeout_ms": 1000,
-        "silent_after_s": 1.0,
-        "current_mismatch_time_s": 2.0,
-    }
+    data = patient_on_wires(robot_values())
     file = written(data, tmp_path_factory.mktemp("robot"), "opencr_five_tendon")
-    return {record.fault: record for record in run_campaign(file, KINDS, 1)}
+    return {record.fault: record for record in run_on_up(file, KINDS, 1)}
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in KINDS])

@@ -20,10 +20,10 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.control.follow_the_leader import FollowTheLeader
 from continuum_robot.control.tip.staged import StagedKinematics
-from continuum_robot.experiments.follow_the_leader import LeaderSettings, two_bends, write_plan
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.base_stage import AXES
 from continuum_robot.robot.loading import load_robot
+from validation.follow_the_leader import LeaderSettings, two_bends, write_plan
 
 pytestmark = [pytest.mark.ros]
 

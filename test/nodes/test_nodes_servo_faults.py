@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.app.campaign.servo_stack import run_campaign
-from continuum_robot.experiments.fault_campaign.servos import kinds_by_name
+from faults.kinds import SERVOS, by_name
+from faults.up import run_on_up
 
 pytestmark = [pytest.mark.ros]
 
@@ -28,6 +28,6 @@ def test_a_robot_whose_bus_was_unplugged_comes_up_by_a_reset(probe):
 
 @pytest.mark.long
 def test_faults_of_the_bus_end_safe_in_the_processes_of_up(domain):
-    kinds = kinds_by_name("bus_silent,bus_unplugged,bus_other_baud,bus_says_nothing,bus_watchdog,bus_corrupted_frames")
-    records = list(run_campaign(ROBOT, kinds))
+    kinds = by_name(SERVOS, "bus_silent,bus_unplugged,bus_other_baud,bus_says_nothing,bus_watchdog,bus_corrupted_frames")
+    records = list(run_on_up(ROBOT, kinds))
     assert {record.fault: record.problems for record in records} == {kind.name: () for kind in kinds}

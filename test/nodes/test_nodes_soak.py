@@ -15,14 +15,13 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from faults import up
+from faults.kinds import KINDS, SAFE, by_name
+from faults.up import run_on_up
 from robot_files import robot_values, written
 from ros_probe import patient_on_wires
 
-from continuum_robot.app.campaign import stack as fault_stack
-from continuum_robot.app.campaign.stack import run_campaign
 from continuum_robot.errors import DeviceError
-from continuum_robot.experiments.fault_campaign.kind import SAFE
-from continuum_robot.experiments.fault_campaign.kinds import kinds_by_name
 from continuum_robot.nodes.base.spinning import wait_for
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time, pytest.mark.long]
@@ -31,8 +30,9 @@ MINUTE_H = 1 / 60
 
 
 def soak(folder, hours):
-    command = [sys.executable, "-m", "continuum_robot.app.command_line", "faults", "--soak", str(hours)]
-    return subprocess.Popen([*command, "--seed", "3", "--out", str(folder)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "faults", "soak", "--hours", str(hours), "--seed", "3", "--out", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(up.TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
 
 def found(folder):
@@ -73,13 +73,13 @@ def test_ctrl_c_ends_a_soak_with_the_same_report(domain, tmp_path):
 def test_others_cannot_make_the_robot_unsafe(domain, tmp_path):
     """One moment of the kinds whose verdict is no time: what is judged holds on any machine."""
     file = written(patient_on_wires(robot_values()), tmp_path, "opencr_five_tendon")
-    kinds = kinds_by_name("cross_origin,stale_file,reset_moves_nothing,hostile_request,driver_respawned")
-    records = {record.fault: record for record in run_campaign(file, kinds, 1)}
+    kinds = by_name(KINDS, "cross_origin,stale_file,reset_moves_nothing,hostile_request,driver_killed")
+    records = {record.fault: record for record in run_on_up(file, kinds, 1)}
     assert records.keys() == {kind.name for kind in kinds}
     for record in records.values():
         assert record.recovered_without_restart, record.problems
         assert record.detected_by, record.fault
-    assert records["driver_respawned"].reaction == SAFE
+    assert records["driver_killed"].reaction == SAFE
     for name in ("cross_origin", "stale_file", "reset_moves_nothing", "hostile_request"):
         assert records[name].ended_safe, records[name].problems
 
@@ -90,10 +90,10 @@ def test_a_stack_that_does_not_come_up_fails_its_run_and_the_others_are_judged(m
     def refuse(*_arguments):
         raise DeviceError("stack", "is fault", "See its log")
 
-    monkeypatch.setattr(fault_stack, "_running", refuse)
-    records = list(run_campaign("opencr_five_tendon", kinds_by_name("driver_respawned,estop_by_two"), 2))
+    monkeypatch.setattr(up, "running", refuse)
+    records = list(run_on_up("opencr_five_tendon", by_name(KINDS, "driver_killed,estop_by_two"), 2))
     assert sorted((record.fault, record.ended_safe) for record in records) == [
-        *[("driver_respawned", False)] * 2,
+        *[("driver_killed", False)] * 2,
         *[("estop_by_two", False)] * 2,
     ]
     assert all("is fault" in record.problems[0] for record in records)

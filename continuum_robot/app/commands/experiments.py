@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that end in numbers: experiments of papers, the campaign of faults, the benchmark."""
+"""Commands that end in numbers: experiments of papers, the benchmark."""
 
 from __future__ import annotations
 
@@ -95,88 +95,6 @@ def experiment(
         module.print_list()
         raise typer.Exit(0 if show_list else EXIT_REFUSED)
     module.run_experiment(name, own, json_file, plots)
-
-
-def faults(
-    robot: Annotated[
-        str, typer.Argument(metavar="[ROBOT]", help="Robot file, or the name of a shipped one.")
-    ] = "opencr_five_tendon",
-    *,
-    json_file: JsonOption = None,
-    kinds: Annotated[
-        str, typer.Option(metavar="NAMES", help="Only these, separated by commas; see --list. Empty: all.")
-    ] = "",
-    injection_time_count: Annotated[
-        int,
-        typer.Option(
-            "--injection-times",
-            "--moments",
-            metavar="N",
-            min=1,
-            max=3,
-            help="1: early in the ramp; 2: at speed too; 3: at rest, bent, too.",
-        ),
-    ] = 3,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of noise, and of the tendons that are hit.")] = 0,
-    processes: Annotated[
-        bool, typer.Option("--processes/--virtual-only", help="Kill and stop processes over DDS too.")
-    ] = True,
-    show_list: Annotated[bool, typer.Option("--list", help="List all kinds of faults.")] = False,
-    soak_hours: Annotated[
-        float,
-        typer.Option(
-            "--soak",
-            metavar="HOURS",
-            min=0.0,
-            max=1000.0,
-            help="Random faults and resets for hours, see above. 0: the campaign.",
-        ),
-    ] = 0.0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the soak's results.")] = Path("runs"),
-    workers: WorkersOption = 0,
-    scheduler: SchedulerOption = "",
-) -> None:
-    """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
-
-    The shipped drivers run against simulated wires. Each fault is injected at three times of a motion; detection,
-    time to the safe state and tensions are judged by the simulated robot's truth, and the robot has to move again
-    without a restart. docs/faults.md shows what every fault looks like and what to do. Takes half an hour. With
-    --workers the runs in virtual time are shared out, those of processes stay one after the other on this machine. Exit
-    code 1 unless every run ended safe.
-
-    With --soak, faults, kills and resets drawn by the seed come one after the other to a stack in processes, as up
-    starts it. Memory, handles and threads of each process are written to usage.csv and drawn in soak.png; each fault
-    is judged by the simulated robot's truth. Ctrl-C ends it with the same report. Exit code 1 where a moment was
-    unsafe, a fault was not recovered, or a process grew.
-    """
-    module = part("campaign.run")
-    if show_list:
-        module.print_kinds()
-        raise typer.Exit
-    if soak_hours > 0:
-        without_effect(
-            "with --soak",
-            {
-                "--json": json_file is not None,
-                "--kinds": bool(kinds),
-                "--injection-times": injection_time_count != 3,
-                "--virtual-only": not processes,
-                "--workers": workers > 0,
-                "--scheduler": bool(scheduler),
-            },
-        )
-        raise typer.Exit(module.run_soak(robot, soak_hours, seed=seed, out=out))
-    raise typer.Exit(
-        module.run_faults(
-            robot,
-            kinds=kinds,
-            injection_time_count=injection_time_count,
-            seed=seed,
-            json_file=json_file,
-            processes=processes,
-            where=WorkerOptions(workers, scheduler),
-        )
-    )
 
 
 def bench(

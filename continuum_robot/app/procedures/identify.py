@@ -14,8 +14,8 @@ from rich.table import Table
 from continuum_robot.app.output import write_json
 from continuum_robot.app.procedures.identify_capstans import run_identify_capstans
 from continuum_robot.app.procedures.identify_motion import run_identify_motion
+from continuum_robot.app.procedures.pictures import draw_fit
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.ftdcr import draw_fit
 from continuum_robot.identification.displaced.fit import DisplacedFit, identify_displaced
 from continuum_robot.identification.geometry_fit import GeometryFit, identify_geometry
 from continuum_robot.identification.recordings import read_recording

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.identification.displaced.fit import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.motion.fit import MotionFit
 from continuum_robot.identification.procedures.cogging_record import CoggingRecord
@@ -81,3 +83,39 @@ def _found(fit: DynamicsFit) -> list[str]:
 def _title(fit: DynamicsFit, index: int) -> str:
     """Of one of several segments."""
     return f"segments[{index}]" if len(fit.segments) > 1 else ""
+
+
+def draw_fit(fit: DisplacedFit, file: Path) -> Path:
+    """Draw what each step of a fit was worth, and the errors on blocks left out of it."""
+    kept = [step for step in fit.steps if step.kept][-1]
+    title = f"{fit.robot.name}: tip RMSE on blocks left out of the fit, {1e3 * kept.held_out_rmse_m:.1f} mm"
+    with figure(file, title, 2, 1, size=(7.2, 5.4)) as (drawing, axes):
+        place = np.arange(len(fit.steps))
+        for shift, colour, name, values in (
+            (-0.2, COLOURS[5], "fitted", [step.train_rmse_m for step in fit.steps]),
+            (0.2, COLOURS[0], "left out", [step.held_out_rmse_m for step in fit.steps]),
+        ):
+            axes[0].bar(place + shift, values, 0.4, color=colour, label=name)
+        for index, step in enumerate(fit.steps):
+            axes[0].plot([index + 0.2] * len(step.block_rmse_m), step.block_rmse_m, ".", color=REFERENCE)
+        if math.isfinite(fit.repeat.floor_m):
+            axes[0].axhline(fit.repeat.floor_m, color=COLOURS[1], label="repeatability, no memory")
+        names = [
+            ("+ " if index else "") + step.name.replace("_", " ") + ("" if step.kept else "\n(not kept)")
+            for index, step in enumerate(fit.steps)
+        ]
+        axes[0].set_xticks(place, names)
+        axes[0].set(ylabel="tip RMSE in m")
+        axes[0].legend()
+        sample = np.arange(len(fit.recording))
+        for colour, name, error in (
+            (COLOURS[1], "constant curvature", fit.held_out_first_m),
+            (COLOURS[0], "all kept steps", fit.held_out_m),
+        ):
+            axes[1].plot(sample, np.linalg.norm(error, axis=1), color=colour, linewidth=0.9, label=name)
+        for edge in np.flatnonzero(np.diff(fit.block)) + 1:
+            axes[1].axvline(edge, color=REFERENCE, linewidth=0.5, linestyle=":")
+        axes[1].set(xlabel="sample", ylabel="error when its block was left out, in m")
+        axes[1].legend()
+        drawing.align_ylabels()
+    return file

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS
+from continuum_robot.drivers.named_faults import FAULT_TEXTS
 
 STATES: dict[str, str] = {
     "": "No stack is heard. Start one: continuum-robot up",

@@ -42,16 +42,6 @@ def pull_to_the_right(force: float, link: int = 5) -> list[Load]:
     return [Load(link, (force, 0.0))]
 
 
-def in_figures_units(found: Equilibrium) -> dict[str, list[Any]]:
-    """An equilibrium with lengths in mm: link_pose_x_y_theta, s_contact, tendon_len_l_r, f_contact_xy."""
-    return {
-        "link_pose_x_y_theta": (found.poses * [MM, MM, 1.0]).tolist(),
-        "s_contact": (found.contact_m * MM).tolist(),
-        "tendon_len_l_r": (found.tendon_length_m * MM).tolist(),
-        "f_contact_xy": found.contact_force_n.tolist(),
-    }
-
-
 def last_link_mm(found: Equilibrium) -> Array:
     """Position of the last link, shape (2,), mm."""
     return np.asarray(found.poses[-1, :2] * MM)

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Johnston's bench in simulation: capstans under position servos move a robot against a force sensor."""
+"""Johnston's bench in simulation: capstans under position servos move a robot against a force sensor.
+
+The paper takes the torque of a capstan from the commanded current by the torque constant, the rated efficiency of motor
+and gearhead and the reduction (section 10), and names the difference to the actual torque as a source of error, without
+a number. Two parts of it follow from the method: a constant factor of each capstan, since torque constant and
+efficiency differ from their ratings, and the direction of the power. Where the motor drives, the gear takes the
+fraction 1 - efficiency from its torque; where the load drives the motor, the gear helps to hold, the current is lower,
+and the estimate is efficiency^2 of the actual torque.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +32,7 @@ SERVO_STIFFNESS_NM = 75.0
 SERVO_DAMPING_NMS = 2.5
 SERVO_STEP_S = 1e-3
 RIM_M = 0.08  # radius of the disks
+_TURNING_RAD_PER_S = 0.05  # below, the friction of the gear changes its side
 
 
 def force_sensor(arc_length_m: float, direction: tuple[float, float, float], offset_m: float) -> Contact:
@@ -99,3 +108,16 @@ class Bench:
             if np.linalg.norm(self.wrench[:3]) >= peak_n:
                 return
             self.move(ramp, cycle_s)
+
+
+class CommandedCurrent:
+    """Torque of capstans as the commanded current gives it."""
+
+    def __init__(self, count: int, constant_error: float, efficiency: float, rng: np.random.Generator) -> None:
+        self._factor = 1 + constant_error * rng.choice([-1.0, 1.0], count)
+        self._loss = 1 - efficiency**2
+
+    def read(self, torque: Array, speed: Array) -> Array:
+        """The estimate."""
+        driven_by_load = (1 - np.tanh(np.sign(torque) * speed / _TURNING_RAD_PER_S)) / 2
+        return np.asarray(self._factor * torque * (1 - self._loss * driven_by_load))

@@ -33,13 +33,13 @@ from numpy.typing import NDArray
 
 from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
-from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
+from continuum_robot.experiments.johnston.bench import RIM_M, Bench, CommandedCurrent, force_sensor
 from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
-from continuum_robot.experiments.johnston.measurement import CommandedCurrent, curvature_range
 from continuum_robot.experiments.johnston.segment import (
     OBSERVERS,
     CapstanModel,
     Observers,
+    curvature_range,
     perturbed,
     point_force,
 )
@@ -60,7 +60,7 @@ CLEARANCE_M, PEAK_N, RAMP_RAD_PER_S2 = 0.02, 30.0, 20.0
 AWAY_DEG_PER_S = 180.0
 MONITOR_HZ = 100
 # What the sweep changes, one at a time.
-VARIANTS: dict[str, dict[str, float]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "as_described": {},
     "encoder_errors_x10": {"encoder_error_ratio": 10.0},
     "torque_exact": {"torque_error": 0.0, "gear_efficiency": 1.0},
@@ -210,7 +210,7 @@ def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress)
         here = np.vstack([whole.jacobian(motion[0], DISK_M)[:2], whole.jacobian(motion[0], contact_m)[:2]])
         both = np.linalg.lstsq(here.T, found, rcond=None)[0]
         reaction = distal_reaction(robot, 0.0, torque[2:])
-        loaded = proximal.jacobian(near, robot.segments[0].length_m).T @ reaction
+        loaded: Array = proximal.jacobian(near, robot.segments[0].length_m).T @ reaction
         below = lower.update((near, near_rate, near_second), torque[:2], dt, loaded)
         above = upper.update((c, rate, second), torque[2:], dt)
         estimates = {
@@ -221,7 +221,7 @@ def _simulated(robot: Robot, settings: MultisegmentSettings, progress: Progress)
         }
         for (coupling, segment), values in estimates.items():
             for k, method in enumerate(OBSERVERS):
-                forces.setdefault((coupling, method, segment), []).append(values[:, k])
+                forces.setdefault((coupling, method, segment), []).append(np.asarray(values[:, k], dtype=float))
         if len(times) % MONITOR_HZ == 0:
             progress(f"{time_s:.0f} s, contact force {np.linalg.norm(wrench[:3]):.1f} N")
     parts = np.split(np.array(coefficients), [first], axis=1)

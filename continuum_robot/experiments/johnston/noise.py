@@ -22,9 +22,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +34,10 @@ from continuum_robot.estimation.contact.momentum_observer import ramp_error_rms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
-from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
-from continuum_robot.experiments.johnston.sweep_runs import METHOD_NAMES
+from continuum_robot.experiments.johnston.segment import METHOD_NAMES, OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.loads import PointWrench
@@ -57,45 +55,14 @@ _HIGHEST_FITTED_HZ = 500
 _LEAST_NOISE = 1e-7  # 1/m; what "no noise" is to a filter that needs one
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoiseSettings:
-    """Options of the experiment."""
-
-    robot: str = quantity("robot file or name, one segment with capstans", default="vanderbilt_segment")
-    rate_hz: int = quantity("sample rate", "Hz", default=1000, ge=50, le=4000)
-    gain_per_s: float = quantity("K_o of every coefficient", "1/s", default=10.0, gt=0, le=1000)
-    force_walk_n_per_sqrt_s: float = quantity(
-        "change of the force that the Kalman disturbance observer expects within a second",
-        "N/s^0.5",
-        default=10.0,
-        gt=0,
-        le=1e4,
-    )
-    duration_s: float = quantity("simulated time; the ramp takes half of it", "s", default=2.0, gt=0.02, le=100)
-    seeds: int = quantity("draws of the noise, over which errors are averaged", default=2, ge=1, le=100)
-    sweep: bool = quantity("repeat GMO and JFD at other sample rates and with other smoothing", default=True)
-
-
-@dataclass(frozen=True)
-class NoiseSeries:
-    """Estimated forces of the first draw, by level and method."""
-
-    time_s: Array
-    force_n: Array
-    estimates: dict[tuple[str, str], Array]
-    rmse_n: dict[tuple[str, str], Array]
-    windows: tuple[tuple[int, int], ...] = ()
-    parts_n: dict[str, Array] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Motion:
-    """A motion without noise."""
+class Motion(NamedTuple):
+    """A motion without noise, and the force that makes it."""
 
     time_s: Array
     c: Array
     c_rate: Array
     c_acceleration: Array
+    force_n: Array
 
 
 _PAPER: dict[str, Any] = {
@@ -120,45 +87,99 @@ _PAPER: dict[str, Any] = {
     paper=_PAPER,
     tolerances={"jfd_noiseless*": Tolerance(absolute=1e-9), "*": Tolerance(relative=0.01, absolute=1e-5)},
 )
-def noise(progress: Progress, settings: NoiseSettings) -> Any:
+def noise(
+    progress: Progress,
+    robot: Annotated[str, Quantity("robot file or name, one segment with capstans")] = "vanderbilt_segment",
+    rate_hz: Annotated[int, Quantity("sample rate", "Hz", ge=50, le=4000)] = 1000,
+    gain_per_s: Annotated[float, Quantity("K_o of every coefficient", "1/s", gt=0, le=1000)] = 10.0,
+    force_walk_n_per_sqrt_s: Annotated[
+        float,
+        Quantity(
+            "change of the force that the Kalman disturbance observer expects within a second", "N/s^0.5", gt=0, le=1e4
+        ),
+    ] = 10.0,
+    duration_s: Annotated[float, Quantity("simulated time; the ramp takes half of it", "s", gt=0.02, le=100)] = 2.0,
+    seeds: Annotated[int, Quantity("draws of the noise, over which errors are averaged", ge=1, le=100)] = 2,
+    sweep: Annotated[bool, Quantity("repeat GMO and JFD at other sample rates and with other smoothing")] = True,
+) -> Any:
     """Tip force under a ramp to 10 N, from coefficients with noise: GMO, JFD and a Kalman disturbance observer."""
-    model = CapstanModel(load_robot(settings.robot))
-    rate = settings.rate_hz
-    exact = ramped(model, settings, rate)
-    force = _force(exact.time_s, settings.duration_s / 2)
-    estimates, rmse = {}, {}
+    model = CapstanModel(load_robot(robot))
+    exact = ramped(model, duration_s, rate_hz)
+    # Of each level and method: forces of the first draw, and errors over all draws.
+    estimates: dict[tuple[str, str], Array] = {}
+    rmse: dict[tuple[str, str], Array] = {}
     for level, amplitude in LEVELS.items():
-        errors: dict[str, list[Array]] = {method: [] for method in METHODS}
-        for seed in range(settings.seeds if amplitude else 1):
+        draws = []
+        for seed in range(seeds if amplitude else 1):
             measured = _measured(exact, amplitude, seed)
-            found = _estimates(model, exact, measured, settings.gain_per_s)
-            found[KALMAN] = _kalman(model, measured, amplitude, settings, 1 / rate)
-            for method in METHODS:
-                errors[method].append(np.mean((found[method] - force) ** 2, axis=0))
-                estimates.setdefault((level, method), found[method])
+            draws.append(_estimates(model, exact, measured, gain_per_s))
+            draws[-1][KALMAN] = _kalman(model, measured, amplitude, force_walk_n_per_sqrt_s, 1 / rate_hz)
         for method in METHODS:
-            rmse[level, method] = np.sqrt(np.mean(errors[method], axis=0))
-            progress(f"{method}, {level}: RMSE {rmse[level, method][0]:.3g} N, {rmse[level, method][1]:.3g} N")
+            estimates[level, method] = draws[0][method]
+            x, y = rmse[level, method] = _rmse(exact, [found[method] for found in draws])
+            progress(f"{method}, {level}: RMSE {x:.3g} N, {y:.3g} N")
     numbers: dict[str, object] = {
         f"{method}_{level}_rmse_{axis}_n": float(rmse[level, method][k])
         for method in METHODS
         for level in LEVELS
         for k, axis in enumerate("xy")
     }
-    numbers["gmo_lag_rmse_n"] = ramp_error_rms(settings.gain_per_s, float(FORCE_N[0]), settings.duration_s / 2)
-    numbers["rate_hz"] = rate
-    numbers["seeds"] = settings.seeds
-    windows: tuple[tuple[int, int], ...] = ()
-    parts: dict[str, Array] = {}
-    if settings.sweep:
-        swept, windows, parts = _sweep(model, settings, progress)
-        numbers.update(swept)
-    return numbers, partial(_draw, NoiseSeries(exact.time_s, force, estimates, rmse, windows, parts))
+    numbers["gmo_lag_rmse_n"] = ramp_error_rms(gain_per_s, float(FORCE_N[0]), duration_s / 2)
+    numbers["rate_hz"] = rate_hz
+    numbers["seeds"] = seeds
+    found: dict[tuple[int, int], dict[str, float]] = {}
+    if sweep:
+        for rate in SWEPT_RATES_HZ:
+            motion = ramped(model, duration_s, rate)
+            for points in SWEPT_POINTS if rate <= _HIGHEST_FITTED_HZ else (_SMOOTHING_POINTS,):
+                found[rate, points] = _noisy_errors(model, motion, gain_per_s, seeds, points)
+            progress(f"sample rate {rate} Hz: done")
+        numbers |= _swept(found)
+    windows = [window for window in found if window[0] <= _HIGHEST_FITTED_HZ]
+
+    def draw(figure: Figures) -> None:
+        with figure("Tip force under sensor noise (johnston, fig. 7)", 3, 3, sharex=True) as (drawing, axes):
+            for axis, (method, level) in zip(axes.flat, ((m, level) for m in METHODS for level in LEVELS), strict=True):
+                for k, name in enumerate("xy"):
+                    line = estimates[level, method][:, k]
+                    axis.plot(exact.time_s, line, color=COLOURS[k], linewidth=0.8, label=f"estimated {name}")
+                dashed = {"color": REFERENCE, "linestyle": "--", "linewidth": 0.9}
+                axis.plot(exact.time_s, exact.force_n, **dashed)
+                axis.plot([], [], label="true", **dashed)
+                axis.set_ylim(-25, 25)
+                amount = f"{LEVELS[level]:g} 1/m" if LEVELS[level] else "no noise"
+                x, y = rmse[level, method]
+                axis.set_title(f"{METHOD_NAMES[method]}, {amount}: {x:.2g}, {y:.2g} N", loc="left", fontsize=8)
+            for side, below in zip(axes[:, 0], axes[-1], strict=True):
+                side.set_ylabel("force in N")
+                below.set_xlabel("time in s")
+            legend_below(drawing, axes[0, 0])
+        if not windows:
+            return
+        title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
+        with figure(title, 2, 2, name="johnston_noise_windows", sharex=True, size=(8.4, 5.4)) as (drawing, axes):
+            for row, method in enumerate(OBSERVERS):
+                for column, name in enumerate(("constant", "noise")):
+                    axis = axes[row, column]
+                    for k, rate in enumerate(sorted({rate for rate, _ in windows})):
+                        own = [window for window in windows if window[0] == rate]
+                        values = [_parts(found[window], method)[column, 1] for window in own]
+                        look = {"color": COLOURS[k % 6], "markersize": 3, "label": f"{rate} Hz"}
+                        axis.loglog([points / rate for _, points in own], values, "o-", **look)
+                    paper = _parts(_PAPER, method)[column, 1]
+                    axis.axhline(paper, color=REFERENCE, linestyle="--", label="paper's table 6")
+                    axis.set_title(f"{method.upper()}: {name}", loc="left")
+                    axis.set_ylabel("RMSE in N")
+                    if row == 1:
+                        axis.set_xlabel("smoothing window in s")
+            legend_below(drawing, axes[0, 0])
+
+    return numbers, draw
 
 
-def ramped(model: CapstanModel, settings: NoiseSettings, rate_hz: int) -> Motion:
+def ramped(model: CapstanModel, duration_s: float, rate_hz: int) -> Motion:
     """Motion from rest and straight under the growing force, in steps of half a millisecond at most."""
-    robot, ramp_s = model.robot, settings.duration_s / 2
+    robot, ramp_s = model.robot, duration_s / 2
     friction, torque = CapstanFriction(robot), np.zeros(model.capstans)
     slot = PointWrench(s_m=robot.length_m, frame="body")
     rod = Rod(robot, stations_m=friction.stations_m.tolist(), loads=[slot], parts=WITH_CAPSTANS)
@@ -171,12 +192,12 @@ def ramped(model: CapstanModel, settings: NoiseSettings, rate_hz: int) -> Motion
         x, y = _force(np.array([end_s - step_s / 2]), ramp_s)[0]
         rod.load([replace(slot, force_n=(x, y, 0.0))])
 
-    time_s = np.arange(round(settings.duration_s * rate_hz) + 1) / rate_hz
+    time_s = np.arange(round(duration_s * rate_hz) + 1) / rate_hz
     motion = moving.follow(time_s, step_s, load)
-    wrench = np.pad(_force(time_s, ramp_s), ((0, 0), (0, 4)))
-    states = zip(motion.c, motion.c_rate, wrench, strict=True)
+    force = _force(time_s, ramp_s)
+    states = zip(motion.c, motion.c_rate, np.pad(force, ((0, 0), (0, 4))), strict=True)
     second = np.array([model.acceleration(c, rate, torque, load) for c, rate, load in states])
-    return Motion(time_s, motion.c, motion.c_rate, second)
+    return Motion(time_s, motion.c, motion.c_rate, second, force)
 
 
 def _force(time_s: Array, ramp_s: float) -> Array:
@@ -205,10 +226,10 @@ def _estimates(
     return dict(zip(OBSERVERS, np.moveaxis(found, 2, 0), strict=True))
 
 
-def _kalman(model: CapstanModel, measured: Array, amplitude: float, settings: NoiseSettings, dt: float) -> Array:
+def _kalman(model: CapstanModel, measured: Array, amplitude: float, force_walk: float, dt: float) -> Array:
     """The disturbance observer: no derivative is taken, and the fit weighs channels by what is known of each."""
     wrench, torque = WrenchEstimator("point"), np.zeros(model.capstans)
-    observer = DisturbanceObserver(model.size, wrench.directions, settings.force_walk_n_per_sqrt_s)
+    observer = DisturbanceObserver(model.size, wrench.directions, force_walk)
     covariance = np.eye(model.size) * max(amplitude / math.sqrt(12), _LEAST_NOISE) ** 2
     found = np.zeros((len(measured), 2))
     for index, c in enumerate(measured):
@@ -218,40 +239,48 @@ def _kalman(model: CapstanModel, measured: Array, amplitude: float, settings: No
     return found
 
 
-def _sweep(
-    model: CapstanModel, settings: NoiseSettings, progress: Progress
-) -> tuple[dict[str, object], tuple[tuple[int, int], ...], dict[str, Array]]:
+def _rmse(exact: Motion, draws: Sequence[Array]) -> Array:
+    """Of estimated forces in x and y over all draws of the noise, (2,), N."""
+    return np.sqrt(np.mean([np.mean((found - exact.force_n) ** 2, axis=0) for found in draws], axis=0))
+
+
+def _noisy_errors(model: CapstanModel, exact: Motion, gain_per_s: float, seeds: int, points: int) -> dict[str, float]:
+    """RMSE of GMO and JFD by the keys of the paper's numbers, over all draws, N."""
+    errors: dict[str, float] = {}
+    for level, amplitude in LEVELS.items():
+        if amplitude == 0:
+            continue
+        measured = [_measured(exact, amplitude, seed) for seed in range(seeds)]
+        draws = [_estimates(model, exact, one, gain_per_s, points) for one in measured]
+        for method in OBSERVERS:
+            rmse = _rmse(exact, [found[method] for found in draws])
+            errors |= {f"{method}_{level}_rmse_{axis}_n": float(rmse[k]) for k, axis in enumerate("xy")}
+    return errors
+
+
+def _swept(found: Mapping[tuple[int, int], Mapping[str, float]]) -> dict[str, object]:
     """GMO and JFD over the sample rate, and over rate and window how far they are from the paper's table 6."""
     rows: dict[str, list[float]] = {}
-    found: dict[tuple[int, int], dict[str, float]] = {}
-    for rate in SWEPT_RATES_HZ:
-        exact = ramped(model, settings, rate)
-        for points in SWEPT_POINTS if rate <= _HIGHEST_FITTED_HZ else (_SMOOTHING_POINTS,):
-            found[rate, points] = _noisy_errors(model, exact, settings, points)
-            if points == _SMOOTHING_POINTS:
-                for key, error in found[rate, points].items():
-                    rows.setdefault(f"sweep_{key}", []).append(error)
-        progress(f"sample rate {rate} Hz: done")
+    for (_, points), errors in found.items():
+        for key, error in errors.items() if points == _SMOOTHING_POINTS else ():
+            rows.setdefault(f"sweep_{key}", []).append(error)
     numbers: dict[str, object] = {"sweep_rate_hz": list(SWEPT_RATES_HZ), **rows, **_turning_rates(rows)}
     for name, methods in (("table_6", OBSERVERS), ("gmo_row", ("gmo",)), ("jfd_row", ("jfd",))):
         distance = {window: _distance(errors, methods) for window, errors in found.items()}
         closest = min(distance, key=lambda window: distance[window])
-        numbers[f"closest_to_{name}_rate_hz"] = closest[0]
-        numbers[f"closest_to_{name}_smoothing_points"] = closest[1]
+        numbers[f"closest_to_{name}_rate_hz"], numbers[f"closest_to_{name}_smoothing_points"] = closest
         numbers[f"closest_to_{name}_factor"] = distance[closest]
-    numbers["table_6_factor_at_100_hz"] = _distance(found[100, _SMOOTHING_POINTS], OBSERVERS)
-    numbers["table_6_factor_at_1000_hz"] = _distance(found[1000, _SMOOTHING_POINTS], OBSERVERS)
-    windows = tuple(window for window in found if window[0] <= _HIGHEST_FITTED_HZ)
-    numbers["window_rate_hz"] = [rate for rate, _ in windows]
-    numbers["window_points"] = [points for _, points in windows]
-    parts = {method: np.array([_parts(found[window], method) for window in windows]) for method in OBSERVERS}
-    for method, values in parts.items():
-        paper = _parts(_PAPER, method)
+    for rate in (100, 1000):
+        numbers[f"table_6_factor_at_{rate}_hz"] = _distance(found[rate, _SMOOTHING_POINTS], OBSERVERS)
+    windows = [window for window in found if window[0] <= _HIGHEST_FITTED_HZ]
+    numbers["window_rate_hz"], numbers["window_points"] = map(list, zip(*windows, strict=True))
+    for method in OBSERVERS:
+        paper, values = _parts(_PAPER, method), np.array([_parts(found[window], method) for window in windows])
         for k, axis in enumerate("xy"):
             for j, name in enumerate(("constant", "noise")):
                 numbers[f"table_6_{name}_part_{method}_{axis}_n"] = float(paper[j, k])
                 numbers[f"window_{name}_part_{method}_{axis}_n"] = values[:, j, k].tolist()
-    return numbers, windows, parts
+    return numbers
 
 
 def _distance(errors: Mapping[str, float], methods: Sequence[str]) -> float:
@@ -279,71 +308,3 @@ def _turning_rates(rows: dict[str, list[float]]) -> dict[str, object]:
             kind = key.removeprefix("sweep_jfd_").removesuffix("_n").replace("_rmse", "")
             found[f"sweep_jfd_better_up_to_hz_{kind}"] = int(max(np.array(SWEPT_RATES_HZ)[better], default=0))
     return found
-
-
-def _noisy_errors(model: CapstanModel, exact: Motion, settings: NoiseSettings, points: int) -> dict[str, float]:
-    """RMSE of GMO and JFD by the keys of the paper's numbers, over all draws, N."""
-    force = _force(exact.time_s, settings.duration_s / 2)
-    errors = {}
-    for level, amplitude in LEVELS.items():
-        if amplitude == 0:
-            continue
-        draws = [
-            _estimates(model, exact, _measured(exact, amplitude, seed), settings.gain_per_s, points)
-            for seed in range(settings.seeds)
-        ]
-        for method in OBSERVERS:
-            rmse = np.sqrt(np.mean([np.mean((found[method] - force) ** 2, axis=0) for found in draws], axis=0))
-            errors |= {f"{method}_{level}_rmse_{axis}_n": float(rmse[k]) for k, axis in enumerate("xy")}
-    return errors
-
-
-def _draw(series: NoiseSeries, figure: Figures) -> None:
-    with figure("Tip force under sensor noise (johnston, fig. 7)", 3, 3, sharex=True) as (drawing, axes):
-        for row, method in enumerate(METHODS):
-            for column, (level, amplitude) in enumerate(LEVELS.items()):
-                axis = axes[row, column]
-                for k, name in enumerate("xy"):
-                    axis.plot(
-                        series.time_s,
-                        series.estimates[level, method][:, k],
-                        color=COLOURS[k],
-                        linewidth=0.8,
-                        label=f"estimated {name}",
-                    )
-                axis.plot(series.time_s, series.force_n, color=REFERENCE, linestyle="--", linewidth=0.9)
-                axis.plot([], [], color=REFERENCE, linestyle="--", linewidth=0.9, label="true")
-                axis.set_ylim(-25, 25)
-                noise = f"{amplitude:g} 1/m" if amplitude else "no noise"
-                error = series.rmse_n[level, method]
-                axis.set_title(
-                    f"{METHOD_NAMES[method]}, {noise}: {error[0]:.2g}, {error[1]:.2g} N", loc="left", fontsize=8
-                )
-                if column == 0:
-                    axis.set_ylabel("force in N")
-                if row == len(METHODS) - 1:
-                    axis.set_xlabel("time in s")
-        legend_below(drawing, axes[0, 0])
-    if series.windows:
-        _draw_windows(series, figure)
-
-
-def _draw_windows(series: NoiseSeries, figure: Figures) -> None:
-    title = "Error in y that does not change with the noise, and what noise of 0.001 1/m adds (johnston, table 6)"
-    rates = sorted({rate for rate, _ in series.windows})
-    with figure(title, 2, 2, name="johnston_noise_windows", sharex=True, size=(8.4, 5.4)) as (drawing, axes):
-        for row, method in enumerate(OBSERVERS):
-            paper = _parts(_PAPER, method)
-            for column, name in enumerate(("constant", "noise")):
-                axis = axes[row, column]
-                for k, rate in enumerate(rates):
-                    own = [index for index, window in enumerate(series.windows) if window[0] == rate]
-                    width_s = [series.windows[index][1] / rate for index in own]
-                    values = series.parts_n[method][own, column, 1]
-                    axis.loglog(width_s, values, "o-", color=COLOURS[k % 6], markersize=3, label=f"{rate} Hz")
-                axis.axhline(paper[column, 1], color=REFERENCE, linestyle="--", label="paper's table 6")
-                axis.set_title(f"{method.upper()}: {name}", loc="left")
-                axis.set_ylabel("RMSE in N")
-                if row == 1:
-                    axis.set_xlabel("smoothing window in s")
-        legend_below(drawing, axes[0, 0])

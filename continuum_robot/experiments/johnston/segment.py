@@ -12,14 +12,19 @@ from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
 from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.backbone import Disk
+from continuum_robot.robot.segments.segment import Segment
+from continuum_robot.rod.bases import BENDING_ROWS, basis_matrix
 from continuum_robot.rod.contact.functions import ContactFunctions
 from continuum_robot.rod.places import RodPlaces
 
 Array = NDArray[np.float64]
 
 OBSERVERS = ("gmo", "jfd")
+METHOD_NAMES = dict(zip(METHODS, ("GMO", "JFD", "Kalman disturbance observer"), strict=True))
+_PLACES = 31
 
 
 class CapstanModel:
@@ -63,7 +68,7 @@ class Observers:
         self._momentum = MomentumObserver(gain_per_s, reset_cycles, model.size)
         self._smooth, self._deviation = BackwardGaussian(points[0]), JointForceDeviation(points[1])
 
-    def update(self, motion: tuple[Array, Array, Array], torque: Array, dt: float, other: ArrayLike = 0.0) -> Array:
+    def update(self, motion: tuple[Array, Array, Array], torque: Array, dt: float, other: Array | float = 0.0) -> Array:
         """Generalised forces of contacts by ``OBSERVERS``, (n, 2), N.m^2."""
         c, rate, second = motion
         state = self.model.at(c, rate, torque)
@@ -76,6 +81,13 @@ def point_force(residual: Array, jacobian: Array) -> Array:
     """Force in x and y of the backbone's frame that fits a generalised force best: johnston (60), (61) with W = 1."""
     rows = jacobian[:2]
     return np.asarray(np.linalg.solve(rows @ rows.T, rows @ residual))
+
+
+def curvature_range(segment: Segment, c: Array) -> tuple[Array, Array]:
+    """Largest curvature along a segment, and its range, the measure of circularness: johnston (73)."""
+    matrix = np.array([basis_matrix(segment.basis, ratio)[BENDING_ROWS, :] for ratio in np.linspace(0, 1, _PLACES)])
+    u = np.einsum("pij,kj->kpi", matrix, np.atleast_2d(c))
+    return np.abs(u).max(axis=1), u.max(axis=1) - u.min(axis=1)  # johnston (73)
 
 
 def perturbed(robot: Robot, fraction: float, rng: np.random.Generator) -> Robot:

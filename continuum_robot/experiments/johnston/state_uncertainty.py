@@ -14,9 +14,7 @@ the row at the default one stands beside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +25,7 @@ from continuum_robot.experiments.experiment import Figures, Progress, Tolerance,
 from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 
 Array = NDArray[np.float64]
 
@@ -37,40 +35,6 @@ LARGEST_ERROR = 0.2
 ROWS = {"0": 0, "4_44": 2, "11_11": 5, "15_56": 7, "20": 9}
 _POINTS_PER_STEP = 4
 _ODE45_TOLERANCE = 1e-3
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateUncertaintySettings:
-    """Options of the experiment."""
-
-    robot: str = quantity("robot file or name, one segment with capstans", default="vanderbilt_segment")
-    wrenches: int = quantity("number of tip forces", default=21, ge=1, le=1000)
-    force_n: float = quantity("largest force in x and in y", "N", default=50.0, gt=0, le=1000)
-    torque_nm: float = quantity("largest torque of each capstan", "N.m", default=2.0, ge=0, le=100)
-    duration_s: float = quantity("time over which the loads grow", "s", default=1.0, gt=0.01, le=100)
-    gain_per_s: float = quantity("K_o of every coefficient", "1/s", default=25.0, gt=0, le=1000)
-    relative_tolerance: float = quantity("of the integrator", "", default=1e-6, ge=1e-12, le=0.1)
-    seed: int = quantity("of forces and torques", default=1, ge=0, le=2**31)
-
-
-@dataclass(frozen=True)
-class UncertaintySeries:
-    """Errors of every run: shape (wrenches, levels, 2) by method; force norm and direction as in figure 6."""
-
-    level: Array
-    rmse_n: dict[str, Array]
-    norm_rmse_n: dict[str, Array]
-    direction_rmse_rad: dict[str, Array]
-
-
-@dataclass(frozen=True)
-class _Motion:
-    """Times (k,), states (k, 2n), numerical derivative of the rates (k, n), torque at the end."""
-
-    time_s: Array
-    states: Array
-    second: Array
-    torque: Array
 
 
 def _paper() -> dict[str, float]:
@@ -105,61 +69,89 @@ def _paper() -> dict[str, float]:
     paper=_paper(),
     tolerances={"*at_tolerance_of_ode45*": Tolerance(relative=0.1), "*": Tolerance(relative=0.01, absolute=1e-3)},
 )
-def state_uncertainty(progress: Progress, settings: StateUncertaintySettings) -> Any:
+def state_uncertainty(
+    progress: Progress,
+    robot: Annotated[str, Quantity("robot file or name, one segment with capstans")] = "vanderbilt_segment",
+    wrenches: Annotated[int, Quantity("number of tip forces", ge=1, le=1000)] = 21,
+    force_n: Annotated[float, Quantity("largest force in x and in y", "N", gt=0, le=1000)] = 50.0,
+    torque_nm: Annotated[float, Quantity("largest torque of each capstan", "N.m", ge=0, le=100)] = 2.0,
+    duration_s: Annotated[float, Quantity("time over which the loads grow", "s", gt=0.01, le=100)] = 1.0,
+    gain_per_s: Annotated[float, Quantity("K_o of every coefficient", "1/s", gt=0, le=1000)] = 25.0,
+    relative_tolerance: Annotated[float, Quantity("of the integrator", ge=1e-12, le=0.1)] = 1e-6,
+    seed: Annotated[int, Quantity("of forces and torques", ge=0, le=2**31)] = 1,
+) -> Any:
     """21 tip forces from a state that is wrong by 0 to 20 %: GMO and JFD."""
-    model = CapstanModel(load_robot(settings.robot))
-    rng = np.random.default_rng(settings.seed)
-    shape = (settings.wrenches, LEVELS)
-    rmse = {method: np.zeros((*shape, 2)) for method in OBSERVERS}
-    norm, direction = ({method: np.zeros(shape) for method in OBSERVERS} for _ in range(2))
+    model, rng = CapstanModel(load_robot(robot)), np.random.default_rng(seed)
     levels = np.linspace(0, LARGEST_ERROR, LEVELS)
-    samples, loose = [], []
-    loosely = replace(settings, relative_tolerance=_ODE45_TOLERANCE)
-    for index in range(settings.wrenches):
-        force = rng.uniform(-settings.force_n, settings.force_n, 2)
-        torque = rng.uniform(-settings.torque_nm, settings.torque_nm, model.capstans)
-        motion = _motion(model, force, torque, settings)
-        time_s = motion.time_s
-        samples.append(len(time_s))
-        fraction = time_s / settings.duration_s
+
+    def errors(force: Array, torque: Array, tolerance: float, levels: Array) -> tuple[int, Array]:
+        """Samples; for each method and level the RMSE in x and y, of the size (N), and of the direction (rad)."""
+        time_s, states, second = _motion(model, force, torque, duration_s, tolerance)
+        fraction, weights = time_s / duration_s, _weights(time_s)
+        rows = np.zeros((len(OBSERVERS), len(levels), 4))
         for k, level in enumerate(levels):
-            found = _estimates(model, motion, float(level), settings)
-            for method in OBSERVERS:
-                error = found[method] - fraction[:, None] * force
-                weights = _weights(time_s)
-                rmse[method][index, k] = np.sqrt(weights @ error**2)
-                norm[method][index, k] = np.sqrt(weights @ np.sum(error**2, axis=1))
-                sizes = np.linalg.norm(found[method], axis=1) * np.linalg.norm(force)
-                cosine = np.clip((found[method] @ force) / np.maximum(sizes, 1e-12), -1, 1)
-                direction[method][index, k] = np.sqrt(weights @ np.arccos(cosine) ** 2)
-        motion = _motion(model, force, torque, loosely)
-        error = _estimates(model, motion, 0.0, loosely)["jfd"] - motion.time_s[:, None] / settings.duration_s * force
-        loose.append(np.sqrt(_weights(motion.time_s) @ error**2))
-        progress(f"force {index + 1} of {settings.wrenches}: {samples[-1]} samples")
+            wrong = 1 + float(level)
+            found = _estimates(model, time_s, wrong * states, wrong * second, fraction[:, None] * torque, gain_per_s)
+            for method, estimate in enumerate(found):
+                error = estimate - fraction[:, None] * force
+                sizes = np.linalg.norm(estimate, axis=1) * np.linalg.norm(force)
+                angle = np.arccos(np.clip((estimate @ force) / np.maximum(sizes, 1e-12), -1, 1))
+                squares = np.column_stack([error**2, np.sum(error**2, axis=1), angle**2])
+                rows[method, k] = np.sqrt(weights @ squares)
+        return len(time_s), rows
+
+    samples, every, loose = [], [], []
+    for index in range(wrenches):
+        force = rng.uniform(-force_n, force_n, (2,))
+        torque = rng.uniform(-torque_nm, torque_nm, (model.capstans,))
+        count, rows = errors(force, torque, relative_tolerance, levels)
+        samples.append(count)
+        every.append(rows)
+        loose.append(errors(force, torque, _ODE45_TOLERANCE, levels[:1])[1][OBSERVERS.index("jfd"), 0, :2])
+        progress(f"force {index + 1} of {wrenches}: {count} samples")
+    table = dict(zip(OBSERVERS, np.moveaxis(np.array(every), 1, 0), strict=True))  # (wrenches, levels, 4) each
     numbers: dict[str, object] = {}
-    for method in OBSERVERS:
+    for method, rows in table.items():
         for name, k in ROWS.items():
             for axis, letter in enumerate("xy"):
-                values = rmse[method][:, k, axis]
-                numbers[f"{method}_error_{name}_percent_mean_rmse_{letter}_n"] = float(values.mean())
-                numbers[f"{method}_error_{name}_percent_max_rmse_{letter}_n"] = float(values.max())
-    for axis, letter in enumerate("xy"):
-        values = np.array(loose)[:, axis]
+                numbers[f"{method}_error_{name}_percent_mean_rmse_{letter}_n"] = float(rows[:, k, axis].mean())
+                numbers[f"{method}_error_{name}_percent_max_rmse_{letter}_n"] = float(rows[:, k, axis].max())
+    for letter, values in zip("xy", np.transpose(loose), strict=True):
         numbers[f"jfd_error_0_percent_mean_rmse_{letter}_at_tolerance_of_ode45_n"] = float(values.mean())
         numbers[f"jfd_error_0_percent_max_rmse_{letter}_at_tolerance_of_ode45_n"] = float(values.max())
-    for method in OBSERVERS:
+    for method, rows in table.items():
         for axis, letter in enumerate("xy"):
-            numbers[f"{method}_mean_rmse_{letter}_by_level_n"] = rmse[method][:, :, axis].mean(axis=0).tolist()
-            numbers[f"{method}_max_rmse_{letter}_by_level_n"] = rmse[method][:, :, axis].max(axis=0).tolist()
+            numbers[f"{method}_mean_rmse_{letter}_by_level_n"] = rows[:, :, axis].mean(axis=0).tolist()
+            numbers[f"{method}_max_rmse_{letter}_by_level_n"] = rows[:, :, axis].max(axis=0).tolist()
     numbers["state_error_percent"] = (100 * levels).tolist()
     numbers["median_samples"] = float(np.median(samples))
-    numbers["wrenches"] = settings.wrenches
-    return numbers, partial(_draw, UncertaintySeries(levels, rmse, norm, direction))
+    numbers["wrenches"] = wrenches
+
+    def draw(figure: Figures) -> None:
+        percent = 100 * levels
+        with figure("Tip force from a wrong state (johnston, table 5 and fig. 6)", 2, 2) as (drawing, axes):
+            for k, (method, rows) in enumerate(table.items()):
+                look = {"color": COLOURS[k]}
+                for axis, values in zip(axes[0], np.moveaxis(rows[:, :, :2], 2, 0), strict=True):
+                    axis.plot(percent, values.mean(axis=0), label=f"{method.upper()} mean", **look)
+                    axis.plot(percent, values.max(axis=0), linestyle="--", label=f"{method.upper()} max", **look)
+                size, direction = rows[:, :, 2], np.rad2deg(rows[:, :, 3])
+                dots = axes[1, k].scatter(direction, size, c=np.broadcast_to(percent, size.shape), s=8)
+                axes[1, k].set_title(method.upper(), loc="left")
+                axes[1, k].set(xlabel="error of the direction in °", ylabel="error of the force in N")
+            for axis, letter in zip(axes[0], "xy", strict=True):
+                axis.set(xlabel="state error in %", ylabel=f"RMSE in {letter} in N")
+            axes[0, 0].legend()
+            drawing.colorbar(dots, ax=axes[1, :], label="state error in %")
+
+    return numbers, draw
 
 
-def _motion(model: CapstanModel, force: Array, torque: Array, settings: StateUncertaintySettings) -> _Motion:
-    n, end_s = model.size, settings.duration_s
-    wrench = np.array([*force, 0, 0, 0, 0])
+def _motion(
+    model: CapstanModel, force: Array, torque: Array, end_s: float, tolerance: float
+) -> tuple[Array, Array, Array]:
+    """Times (k,), states (k, 2n), and the numerical derivative of the rates (k, n)."""
+    n, wrench = model.size, np.array([*force, 0, 0, 0, 0])
 
     def derivative(time_s: float, x: Array) -> Array:
         grown = time_s / end_s
@@ -171,63 +163,33 @@ def _motion(model: CapstanModel, force: Array, torque: Array, settings: StateUnc
         np.zeros(2 * n),
         method="RK45",
         dense_output=True,
-        rtol=settings.relative_tolerance,
-        atol=settings.relative_tolerance * 1e-3,
+        rtol=tolerance,
+        atol=tolerance * 1e-3,
         max_step=end_s / 10,
     )
     if not motion.success or motion.sol is None:
         raise ConvergenceError(f"the motion could not be integrated: {motion.message}", np.nan, 1e-3, motion.nfev)
-    steps = np.diff(motion.t)
-    inner = motion.t[:-1, None] + steps[:, None] * np.arange(_POINTS_PER_STEP) / _POINTS_PER_STEP
+    inner = motion.t[:-1, None] + np.diff(motion.t)[:, None] * np.arange(_POINTS_PER_STEP) / _POINTS_PER_STEP
     time_s = np.append(inner.ravel(), motion.t[-1])
     states = motion.sol(time_s).T
-    return _Motion(time_s, states, np.gradient(states[:, n:], time_s, axis=0), torque)
+    return time_s, states, np.gradient(states[:, n:], time_s, axis=0)
 
 
 def _weights(time_s: Array) -> Array:
     """Weights of samples at uneven times for a mean over time."""
     gaps = np.diff(time_s)
-    weights = np.zeros(len(time_s))
-    weights[1:] += gaps / 2
+    weights = np.append(0.0, gaps / 2)
     weights[:-1] += gaps / 2
     return weights / weights.sum()
 
 
 def _estimates(
-    model: CapstanModel, motion: _Motion, level: float, settings: StateUncertaintySettings
-) -> dict[str, Array]:
-    observers, time_s = Observers(model, settings.gain_per_s, reset_cycles=0), motion.time_s
-    c, rate = np.split((1 + level) * motion.states, 2, axis=1)
-    second = (1 + level) * motion.second
-    found = np.zeros((len(time_s), 2, 2))
-    gaps = np.diff(time_s, prepend=time_s[0])
-    for index, now in enumerate(zip(c, rate, second, strict=True)):
-        forces = observers.update(now, time_s[index] / settings.duration_s * motion.torque, float(gaps[index]))
-        found[index] = point_force(forces, model.jacobian(now[0], model.robot.length_m))
-    return dict(zip(OBSERVERS, np.moveaxis(found, 2, 0), strict=True))
-
-
-def _draw(series: UncertaintySeries, figure: Figures) -> None:
-    percent = 100 * series.level
-    with figure("Tip force from a wrong state (johnston, table 5 and fig. 6)", 2, 2) as (drawing, axes):
-        for axis, letter in enumerate("xy"):
-            for k, method in enumerate(OBSERVERS):
-                values = series.rmse_n[method][:, :, axis]
-                axes[0, axis].plot(percent, values.mean(axis=0), color=COLOURS[k], label=f"{method.upper()} mean")
-                axes[0, axis].plot(
-                    percent, values.max(axis=0), color=COLOURS[k], linestyle="--", label=f"{method.upper()} max"
-                )
-            axes[0, axis].set_xlabel("state error in %")
-            axes[0, axis].set_ylabel(f"RMSE in {letter} in N")
-        axes[0, 0].legend()
-        for k, method in enumerate(OBSERVERS):
-            dots = axes[1, k].scatter(
-                np.rad2deg(series.direction_rmse_rad[method]),
-                series.norm_rmse_n[method],
-                c=np.broadcast_to(percent, series.norm_rmse_n[method].shape),
-                s=8,
-            )
-            axes[1, k].set_title(method.upper(), loc="left")
-            axes[1, k].set_xlabel("error of the direction in °")
-            axes[1, k].set_ylabel("error of the force in N")
-        drawing.colorbar(dots, ax=axes[1, :], label="state error in %")
+    model: CapstanModel, time_s: Array, states: Array, second: Array, torque: Array, gain_per_s: float
+) -> Array:
+    """Forces by method, (2, k, 2), N."""
+    observers, gaps = Observers(model, gain_per_s, reset_cycles=0), np.diff(time_s, prepend=time_s[0])
+    found = []
+    for *motion, now, gap in zip(*np.split(states, 2, axis=1), second, torque, gaps, strict=True):
+        forces = observers.update((motion[0], motion[1], motion[2]), now, float(gap))
+        found.append(point_force(forces, model.jacobian(motion[0], model.robot.length_m)))
+    return np.moveaxis(np.array(found), 2, 0)

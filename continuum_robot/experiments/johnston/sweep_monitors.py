@@ -21,7 +21,6 @@ from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.experiments.johnston.segment import OBSERVERS, CapstanModel, Observers, point_force
 from continuum_robot.experiments.johnston.sweep_rig import Rig, Sample, SweepSettings
-from continuum_robot.experiments.johnston.sweep_runs import CONFIRM, RELEASE, SETTLE_S
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import string_matrix
 
@@ -31,6 +30,9 @@ RATE_POINTS, FILTER_POINTS = 30, (100, 200)  # of the rates, and on GMO and JFD:
 # K_o of the paper, there (x: constant, linear, quadratic; y: the same), here by order.
 GAIN_PER_S = np.array([10.0, 10.0, 25.0, 25.0, 25.0, 0.02])
 PLACE_EVERY = 5  # cycles
+SETTLE_S = 0.3  # that the observers take from their start
+RELEASE = 0.7
+CONFIRM = 3  # cycles above a threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +79,8 @@ class Monitors:
             method: ContactLocator(self.monitor.functions, np.eye(6)[:, :2], LocationSettings()) for method in OBSERVERS
         }
         n = self.model.size
-        self.thresholds = {method: np.full(n, np.inf) for method in OBSERVERS}
-        self._even = np.eye(n)
         self._margin = settings.margin
+        self.calibration = Calibration({method: np.full(n, np.inf) for method in OBSERVERS}, np.eye(n), None)
         self.reset()
 
     def reset(self, known_arc_length_m: float = -1.0) -> None:
@@ -102,19 +103,14 @@ class Monitors:
             raise ContinuumRobotError(f"the contact monitor is invalid: {estimate.reason}")
         return Cycle(c, found, estimate)
 
-    @property
-    def calibration(self) -> Calibration:
-        """What :meth:`calibrate` found."""
-        return Calibration(self.thresholds, self._even, self.monitor.floor)
-
     def use(self, calibration: Calibration) -> None:
-        """Use what other monitors of the same settings found."""
-        self.thresholds, self._even = dict(calibration.thresholds), calibration.even
+        """Use what :meth:`calibrate` found, here or in other monitors of the same settings."""
+        self.calibration = calibration
         self.monitor.use_floor(calibration.floor)
 
     def calibrate(self, samples: Sequence[Sample]) -> None:
         """All thresholds from free motion; the contact monitor learns as in its node."""
-        rows: dict[str, list[Array]] = {"gmo": [], "jfd": []}
+        rows: dict[str, list[Array]] = {method: [] for method in OBSERVERS}
         settled = round(SETTLE_S / self.dt)
         learning: FloorLearning | None = None
         self.reset()
@@ -129,13 +125,14 @@ class Monitors:
                     values.append(cycle.found[method])
         if learning is None or learning.learnt is None:
             raise ContinuumRobotError(f"free motion: {'too short' if learning is None else learning.problem}")
-        for method, values in rows.items():
-            self.thresholds[method] = self._margin * np.abs(values).max(axis=0)
-        self._even = np.eye(self.model.size) * float(np.mean(np.square([*rows["gmo"], *rows["jfd"]])))
+        thresholds = {method: self._margin * np.abs(values).max(axis=0) for method, values in rows.items()}
+        even = np.eye(self.model.size) * float(np.mean(np.square(list(rows.values()))))
+        self.calibration = Calibration(thresholds, even, self.monitor.floor)
 
     def statistics(self, cycle: Cycle) -> dict[str, float]:
         """How far each method is above its threshold; 1: on it."""
-        found = {method: float(np.max(np.abs(r) / self.thresholds[method])) for method, r in cycle.found.items()}
+        levels = self.calibration.thresholds
+        found = {method: float(np.max(np.abs(r) / levels[method])) for method, r in cycle.found.items()}
         return {**found, KALMAN: cycle.estimate.ratio}
 
     def forces(self, cycle: Cycle, place_m: float) -> dict[str, Array]:
@@ -148,7 +145,7 @@ class Monitors:
         """Most likely arc length by method; GMO and JFD by the same search, with all channels alike."""
         jacobians, dt = self.monitor.functions(cycle.c, np.zeros(self.model.size)).jacobians, PLACE_EVERY * self.dt
         simple = {
-            method: locator.update(jacobians, cycle.found[method], self._even, dt).best_m
+            method: locator.update(jacobians, cycle.found[method], self.calibration.even, dt).best_m
             for method, locator in self._locators.items()
         }
         location = cycle.estimate.location

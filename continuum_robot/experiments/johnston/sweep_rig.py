@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench of johnston's contact sweep in simulation: the robot with its encoders, moved against a force sensor."""
+"""Johnston's contact sweep in simulation: the contacts of table 7, and the robot with its encoders on the bench."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
-from continuum_robot.experiments.johnston.measurement import CommandedCurrent
+from continuum_robot.experiments.johnston.bench import RIM_M, Bench, CommandedCurrent, force_sensor
 from continuum_robot.experiments.johnston.segment import perturbed
-from continuum_robot.experiments.johnston.sweep_runs import DIRECTIONS, Recording
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstans import drives
@@ -26,6 +25,42 @@ Array = NDArray[np.float64]
 
 PEAK_N, FARTHEST_DEG, RAMP_DEG_PER_S2, AWAY_DEG_PER_S = 20.0, 225.0, 1800.0, 180.0
 CALIBRATION_DEG_PER_S = (60.0, 170.0)
+PLACES_M = (0.0585, 0.1100, 0.1618, 0.2133, 0.2650)  # of the disks, from the base
+# Direction, and for each disk from the base the speed of the capstan, deg/s: table 7.
+CASES = {
+    "+x": (36, 72, 108, 144, 180),
+    "+y": (36, 72, 108, 144, 180),
+    "-x": (180, 144, 108, 72, 36),
+    "-y": (180, 144, 108, 72, 36),
+}
+
+
+class Case(NamedTuple):
+    """A contact of table 7; disks count from 1, at the base."""
+
+    direction: str
+    disk: int
+    speed_deg: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.direction}, disk {self.disk}, {self.speed_deg:g} deg/s"
+
+    @property
+    def arc_length_m(self) -> float:
+        return PLACES_M[self.disk - 1]
+
+
+def cases(count: int) -> list[Case]:
+    """The contacts of table 7, or some of them, spread over it."""
+    every = [Case(way, disk, float(speed)) for way, speeds in CASES.items() for disk, speed in enumerate(speeds, 1)]
+    return [every[k] for k in np.unique(np.linspace(0, len(every) - 1, count).round().astype(int))]
+
+
+def towards(direction: str) -> Array:
+    """A direction, +x, -x, +y or -y, as a vector (2,); also which way which capstan turns to bend the robot there."""
+    sign = 1.0 if direction[0] == "+" else -1.0
+    return np.array([sign, 0.0]) if direction[1] == "x" else np.array([0.0, sign])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +132,10 @@ class Rig:
             readings = np.concatenate([angle, self.encoders.read(bench.plant.string_extension)])
             yield Sample(readings, self.current.read(torque, speed), bench.plant.c, bench.wrench)
 
-    def approach(self, case: Recording, *, present: bool) -> Iterator[Sample]:
+    def approach(self, case: Case, *, present: bool) -> Iterator[Sample]:
         """Away from the sensor, towards it, and away again."""
-        side = _side(case.direction)
-        bench = self._bench(force_sensor(case.arc_length_m, DIRECTIONS[case.direction], RIM_M) if present else None)
+        side = towards(case.direction)
+        bench = self._bench(force_sensor(case.arc_length_m, (*side, 0.0), RIM_M) if present else None)
         yield from self._turn(bench, side, -AWAY_DEG_PER_S, -self.settings.withdrawal_deg)
         yield from self._turn(bench, side, case.speed_deg, FARTHEST_DEG, PEAK_N)
         yield from self._turn(bench, side, -case.speed_deg, 0.0)
@@ -108,14 +143,8 @@ class Rig:
     def free(self, directions: Sequence[str]) -> Iterator[Sample]:
         """Free motion for the thresholds, in one plane after the other."""
         bench = self._bench(None)
-        for side in map(_side, directions):
+        for side in map(towards, directions):
             for speed in CALIBRATION_DEG_PER_S:
                 yield from self._turn(bench, side, speed, FARTHEST_DEG + 15)
                 yield from self._turn(bench, side, -speed, -FARTHEST_DEG - 15)
                 yield from self._turn(bench, side, speed, 0.0)
-
-
-def _side(direction: str) -> Array:
-    """Which way which capstan turns to bend the robot in a direction, (2,)."""
-    sign = 1.0 if direction[0] == "+" else -1.0
-    return np.array([sign, 0.0]) if direction[1] == "x" else np.array([0.0, sign])

@@ -3,7 +3,7 @@
 
 The segment is controlled through steps: it bends to theta = pi/4, rotates to phi = pi/4 while bent, and returns to the
 straight configuration. The paper gives neither the gains nor the time of a step; gains come from the rule in
-:mod:`continuum_robot.experiments.closed_loop`, the time is an option, and both figures are ratios.
+:mod:`continuum_robot.experiments.muhmann.ideal_robot`, the time is an option, and both figures are ratios.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.experiments.closed_loop import GainRule, IdealRobot, Series
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
+from continuum_robot.experiments.muhmann.ideal_robot import GainRule, IdealRobot, Series
 from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.control_settings import ControlSettings
@@ -60,16 +60,8 @@ class Waypoints:
         return ClarkeReference.at_rest(self.positions_m[index])
 
 
-@dataclass(frozen=True)
-class _Motion:
-    series: Series
-    translational_j: Array
-    rotational_j: Array
-    overall_n: Array
-    coriolis_n: Array
-
-
-def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
+def _step_motion(settings: StepSettings, progress: Progress) -> tuple[Series, Array, Array]:
+    """The motion; translational and rotational energy (k, 2), J; Coriolis and centrifugal forces (k, 2m), N."""
     described = load_robot(settings.robot)
     robot = IdealRobot(described, rotational_energy=True, progress=progress)
     segments = len(described.segments)
@@ -83,18 +75,14 @@ def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
     progress("energies and forces")
     S, rod, still = robot.to_curvature, robot.rod, np.zeros(robot.rod.n)
     points = Rod(described, parts=Parts(capstan_inertia=True))  # of the same masses that do not turn
-    kinetic, overall, coriolis = [], [], []
-    for clarke, clarke_rate, force in zip(
-        series.clarke_m, series.clarke_rate_m_per_s, series.applied_force_n, strict=True
-    ):
+    kinetic, coriolis = [], []
+    for clarke, clarke_rate in zip(series.clarke_m, series.clarke_rate_m_per_s, strict=True):
         c, c_rate = S @ clarke, S @ clarke_rate
         whole, moving = (one.terms(c, c_rate) for one in (rod, points))
         translational_j = float(c_rate @ moving.momentum) / 2
         kinetic.append((translational_j, float(c_rate @ whole.momentum) / 2 - translational_j))
         coriolis.append(S.T @ (whole.bias - rod.terms(c, still).bias))
-        overall.append(force)  # the tendons' generalised force equals the sum of the left side of muhmann (25)
-    translational, rotational = np.array(kinetic).T
-    return _Motion(series, translational, rotational, np.array(overall), np.array(coriolis))
+    return series, np.array(kinetic), np.array(coriolis)
 
 
 @experiment(
@@ -104,8 +92,8 @@ def _step_motion(settings: StepSettings, progress: Progress) -> _Motion:
 )
 def energies(progress: Progress, settings: StepSettings) -> Any:
     """Translational against rotational kinetic energy of one segment that bends, rotates and straightens."""
-    motion = _step_motion(settings, progress)
-    translational, rotational = motion.translational_j, motion.rotational_j
+    series, kinetic, _ = _step_motion(settings, progress)
+    translational, rotational = kinetic.T
     moving = translational > 1e-6 * translational.max()
     fraction = rotational[moving] / translational[moving]
     numbers = {
@@ -121,12 +109,9 @@ def energies(progress: Progress, settings: StepSettings) -> Any:
     def draw(figure: Figures) -> None:
         title = "Kinetic energies of one segment through steps (muhmann, fig. 5)"
         with figure(title, 2, 1, sharex=True) as (_, axes):
-            _draw_steps(axes[0], motion.series)
-            for energy, color, label in (
-                (translational, COLOURS[0], "translational"),
-                (rotational, COLOURS[1], "rotational"),
-            ):
-                axes[1].semilogy(motion.series.time_s, np.maximum(energy, _LEAST_SHOWN_J), color=color, label=label)
+            _draw_steps(axes[0], series)
+            for energy, color, label in zip(kinetic.T, COLOURS, ("translational", "rotational"), strict=False):
+                axes[1].semilogy(series.time_s, np.maximum(energy, _LEAST_SHOWN_J), color=color, label=label)
             axes[1].set(xlabel="time in s", ylabel="kinetic energy in J")
             axes[1].set_ylim(_LEAST_SHOWN_J, 1e3 * translational.max())
             axes[1].legend(loc="upper right", ncols=2)
@@ -141,18 +126,19 @@ def energies(progress: Progress, settings: StepSettings) -> Any:
 )
 def coriolis_forces(progress: Progress, settings: StepSettings) -> Any:
     """Overall forces against Coriolis and centrifugal forces of one segment on the same motion."""
-    motion = _step_motion(settings, progress)
-    overall = np.linalg.norm(motion.overall_n, axis=1)
-    coriolis = np.linalg.norm(motion.coriolis_n, axis=1)
+    series, _, coriolis_n = _step_motion(settings, progress)
+    overall_n = series.applied_force_n  # the tendons' generalised force: the sum of the left side of muhmann (25)
+    overall, coriolis = (np.linalg.norm(force, axis=1) for force in (overall_n, coriolis_n))
     numbers = {
         "max_overall_n": float(overall.max()),
         "max_coriolis_n": float(coriolis.max()),
         "ratio_coriolis_to_overall_of_maxima": float(coriolis.max() / overall.max()),
         "ratio_coriolis_to_overall_of_rms": float(np.sqrt(np.mean(coriolis**2) / np.mean(overall**2))),
-        "max_overall_re_n": float(np.abs(motion.overall_n[:, 0]).max()),
-        "max_overall_im_n": float(np.abs(motion.overall_n[:, 1]).max()),
-        "max_coriolis_re_n": float(np.abs(motion.coriolis_n[:, 0]).max()),
-        "max_coriolis_im_n": float(np.abs(motion.coriolis_n[:, 1]).max()),
+        **{
+            f"max_{name}_{part}_n": float(np.abs(force[:, column]).max())
+            for name, force in (("overall", overall_n), ("coriolis", coriolis_n))
+            for column, part in enumerate(("re", "im"))
+        },
         "duration_s": float(3 * settings.dwell_s),
         "n_samples": len(overall),
     }
@@ -160,13 +146,13 @@ def coriolis_forces(progress: Progress, settings: StepSettings) -> Any:
     def draw(figure: Figures) -> None:
         title = "Overall forces against Coriolis and centrifugal forces (muhmann, fig. 6)"
         with figure(title, 3, 1, sharex=True) as (_, axes):
-            time_s = motion.series.time_s
-            _draw_steps(axes[0], motion.series)
+            time_s = series.time_s
+            _draw_steps(axes[0], series)
             for index, (axis, name) in enumerate(zip(axes[1:], ("Re", "Im"), strict=True)):
-                axis.plot(time_s, motion.overall_n[:, index], color=COLOURS[0], label="overall (left)")
+                axis.plot(time_s, overall_n[:, index], color=COLOURS[0], label="overall (left)")
                 axis.set_ylabel(f"$\\tau_{{{name}}}$ in N", color=COLOURS[0])
                 right = axis.twinx()
-                right.plot(time_s, motion.coriolis_n[:, index], color=COLOURS[1], label="Coriolis, centrifugal (right)")
+                right.plot(time_s, coriolis_n[:, index], color=COLOURS[1], label="Coriolis, centrifugal (right)")
                 right.set_ylabel(f"$(C\\,\\dot q)_{{{name}}}$ in N", color=COLOURS[1])
                 right.grid(visible=False)
                 right.spines["right"].set_visible(True)

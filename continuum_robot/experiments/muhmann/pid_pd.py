@@ -20,11 +20,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,68 +31,31 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import make_reference
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.closed_loop import PERIOD_S, Series
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
+from continuum_robot.experiments.muhmann.ideal_robot import PERIOD_S, Series
+from continuum_robot.experiments.muhmann.tracking import reduction_percent
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
+from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.schema import quantity
+from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]
 Section = TypeVar("Section")
 
-
-@dataclass(frozen=True, kw_only=True)
-class PidPdSettings:
-    """Options of the experiment."""
-
-    robot: str = quantity("robot file or name, with actuators, control and reference", default="opencr_five_tendon")
-    duration_s: float = quantity("simulated time; the paper does not state it", "s", default=30.0, gt=0.1, le=1000)
-    settle_s: float = quantity("time at rest before it", "s", default=0.5, ge=0, le=100)
-    seed: int = quantity("of the first draw of the rotors' angles", default=1, ge=0, le=2**31)
-    draws: int = quantity("of the rotors' angles, over which numbers are averaged", default=3, ge=1, le=100)
-    sweep: bool = quantity("change one thing at a time: cogging, friction, gains, sampling, current", default=True)
-    sweep_duration_s: float = quantity("simulated time of each run of it", "s", default=10.0, gt=0.1, le=1000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What is different from the robot's file."""
-
-    cogging: float = 1.0
-    dry_friction: float = 1.0
-    integral: float = 1.0
-    pd_stiffness: float = 1.0
-    reference_hold_s: float = 0.0
-    current_step_a: float = 0.0
-    delay_cycles: int = 0
-
-
+# What is changed against the robot's file, one at a time: its values, the file's own first.
 SWEPT: dict[str, tuple[float, ...]] = {
-    "cogging": (0.0, 3.0, 6.0, 12.0),
-    "dry_friction": (4.0, 10.0),
-    "integral": (4.0, 8.0, 12.0, 16.0),
-    "pd_stiffness": (2.0, 4.0, 8.0),
-    "reference_hold_s": (0.02, 0.05, 0.1),
-    "current_step_a": (0.05, 0.2),
-    "delay_cycles": (2, 4),
+    "cogging": (1.0, 0.0, 3.0, 6.0, 12.0),
+    "dry_friction": (1.0, 4.0, 10.0),
+    "integral": (1.0, 4.0, 8.0, 12.0, 16.0),
+    "pd_stiffness": (1.0, 2.0, 4.0, 8.0),
+    "reference_hold_s": (0.0, 0.02, 0.05, 0.1),
+    "current_step_a": (0.0, 0.05, 0.2),
+    "delay_cycles": (0, 2, 4),
 }
-
-
-@dataclass(frozen=True)
-class Pair:
-    """The same motion under both controllers."""
-
-    pid: Series
-    pd: Series
-
-    @property
-    def reduction_percent(self) -> Array:
-        """By how much the PD has the lower error, for each coordinate, shape (2m,), percent; negative: the higher."""
-        return np.asarray(100 * (1 - self.pd.rmse_m / self.pid.rmse_m))
 
 
 @experiment(
@@ -109,41 +70,95 @@ class Pair:
         "*": Tolerance(relative=0.25),
     },
 )
-def pid_pd(progress: Progress, settings: PidPdSettings) -> Any:
+def pid_pd(
+    progress: Progress,
+    robot: Annotated[str, Quantity("robot file or name, with actuators, control and reference")] = "opencr_five_tendon",
+    duration_s: Annotated[float, Quantity("simulated time; the paper does not state it", "s", gt=0.1, le=1000)] = 30.0,
+    settle_s: Annotated[float, Quantity("time at rest before it", "s", ge=0, le=100)] = 0.5,
+    seed: Annotated[int, Quantity("of the first draw of the rotors' angles", ge=0, le=2**31)] = 1,
+    draws: Annotated[int, Quantity("of the rotors' angles, over which numbers are averaged", ge=1, le=100)] = 3,
+    sweep: Annotated[bool, Quantity("change one thing at a time: cogging, friction, gains, sampling, current")] = True,
+    sweep_duration_s: Annotated[float, Quantity("simulated time of each run of it", "s", gt=0.1, le=1000)] = 10.0,
+) -> Any:
     """One segment with five tendons on cogging motors tracks a sine of rising frequency under PID and PD."""
-    robot = load_robot(settings.robot)
-    control = _present(robot, "control", robot.control)
-    actuators = _present(robot, "actuators", robot.actuators)
-    pairs = [
-        _pair(robot, Change(), settings.seed + draw, settings.settle_s, settings.duration_s, progress)
-        for draw in range(settings.draws)
-    ]
-    reductions = np.array([pair.reduction_percent for pair in pairs])
+    described = load_robot(robot)
+    control = _present(described, "control", described.control)
+    actuators = _present(described, "actuators", described.actuators)
+
+    def pid_and_pd(
+        seed: int, duration_s: float, say: Progress = lambda _: None, changed: Mapping[str, float] | None = None
+    ) -> tuple[Series, Series]:
+        """Both controllers, from one draw of the rotors' angles, with a change by a name of ``SWEPT``."""
+        change = dict(changed or {})
+        motors = dataclasses.replace(
+            actuators,
+            cogging_amplitude_nm=change.pop("cogging", 1.0) * actuators.cogging_amplitude_nm,
+            coulomb_friction_nm=change.pop("dry_friction", 1.0) * actuators.coulomb_friction_nm,
+        )
+        plant, integral = dataclasses.replace(described, actuators=motors), change.pop("integral", 1.0)
+        pid = _with_gains(plant, lambda one: dataclasses.replace(one, i=integral * one.i))
+        pd = without_integral(stiffer(plant, change.pop("pd_stiffness", 1.0)))
+        return (
+            _track(pid, "PID", seed, settle_s, duration_s, say, **change),
+            _track(pd, "PD", seed, settle_s, duration_s, say, **change),
+        )
+
+    pairs = [pid_and_pd(seed + draw, duration_s, progress) for draw in range(draws)]
+    reductions = np.array([reduction_percent(pd, pid) for pid, pd in pairs])
     numbers: dict[str, object] = {
         "mean_rmse_reduction_percent": float(reductions.mean()),
         "mean_rmse_reduction_spread_percent": float(np.ptp(reductions.mean(axis=1))),
         "rmse_reduction_percent": reductions.mean(axis=0).tolist(),
-        "rmse_pd_over_pid": np.mean([pair.pd.rmse_m / pair.pid.rmse_m for pair in pairs], axis=0).tolist(),
+        "rmse_pd_over_pid": np.mean([pd.rmse_m / pid.rmse_m for pid, pd in pairs], axis=0).tolist(),
     }
-    for name in ("pid", "pd"):
-        runs = [getattr(pair, name) for pair in pairs]
-        numbers[f"rmse_{name}_m"] = np.mean([run.rmse_m for run in runs], axis=0).tolist()
-        numbers[f"ripple_{name}_m"] = np.mean([ripple_m(run) for run in runs], axis=0).tolist()
-        numbers[f"max_error_{name}_m"] = np.mean(
-            [np.abs(run.clarke_m - run.reference_m).max(axis=0) for run in runs], axis=0
-        ).tolist()
+    for name, of_one in zip(("pid", "pd"), zip(*pairs, strict=True), strict=True):
+        largest = [np.abs(run.clarke_m - run.reference_m).max(axis=0) for run in of_one]
+        numbers[f"rmse_{name}_m"] = np.mean([run.rmse_m for run in of_one], axis=0).tolist()
+        numbers[f"ripple_{name}_m"] = np.mean([ripple_m(run) for run in of_one], axis=0).tolist()
+        numbers[f"max_error_{name}_m"] = np.mean(largest, axis=0).tolist()
     numbers |= {
         "p_n_per_m": [one.p for one in control.gains],
         "i_n_per_ms": [one.i for one in control.gains],
         "d_ns_per_m": [one.d for one in control.gains],
         "cogging_nm": actuators.cogging_amplitude_nm,
-        "duration_s": settings.duration_s,
-        "draws": settings.draws,
-        "n_samples": len(pairs[0].pid.time_s),
+        "duration_s": duration_s,
+        "draws": draws,
+        "n_samples": len(pairs[0][0].time_s),
     }
-    if settings.sweep:
-        numbers |= _sweep(robot, settings, progress)
-    return numbers, partial(_draw, pairs[0])
+    if sweep:
+        numbers["sweep_duration_s"] = sweep_duration_s
+        unchanged = pid_and_pd(seed, sweep_duration_s)
+        for name, values in SWEPT.items():
+            progress(f"sweep: {name}")
+            runs = [unchanged, *(pid_and_pd(seed, sweep_duration_s, changed={name: value}) for value in values[1:])]
+            order = np.argsort(values, kind="stable")
+            at = np.array(values, dtype=float)[order]
+            found = np.array([reduction_percent(pd, pid) for pid, pd in runs])[order]
+            numbers[f"sweep_{name}"] = at.tolist()
+            numbers[f"sweep_{name}_mean_reduction_percent"] = found.mean(axis=1).tolist()
+            numbers[f"sweep_{name}_bending_reduction_percent"] = found[:, 0].tolist()
+            numbers[f"sweep_{name}_resting_reduction_percent"] = found[:, 1].tolist()
+            numbers[f"turn_{name}"] = _turn(at, found.mean(axis=1))
+
+    def draw(figure: Figures) -> None:
+        title = "PID with anti-windup against PD, cogging actuators (muhmann, fig. 8)"
+        pid, pd = pairs[0]
+        looks = ((pid, COLOURS[1], "PID"), (pd, COLOURS[0], "PD"))
+        with figure(title, 3, 1, sharex=True) as (drawing, (bending, error, resting)):
+            for axis, index, part in ((bending, 0, "Re"), (resting, 1, "Im")):
+                for run, colour, name in looks:
+                    axis.plot(pid.time_s, run.clarke_m[:, index], color=colour, linewidth=1.0, label=name)
+                dashed = {"color": REFERENCE, "linestyle": "--", "linewidth": 0.9}
+                axis.plot(pid.time_s, pid.reference_m[:, index], label="reference", **dashed)
+                axis.set_ylabel(f"$q_{{{part}}}$ in m")
+                axis.set_title(f"RMSE: PID {pid.rmse_m[index]:.2e} m, PD {pd.rmse_m[index]:.2e} m", loc="left")
+            for run, colour, _ in looks:
+                error.plot(pid.time_s, run.clarke_m[:, 0] - run.reference_m[:, 0], color=colour, linewidth=1.0)
+            error.set_ylabel("error of $q_{Re}$ in m")
+            resting.set_xlabel("time in s")
+            legend_below(drawing, bending)
+
+    return numbers, draw
 
 
 def ripple_m(run: Series) -> Array:
@@ -153,27 +168,6 @@ def ripple_m(run: Series) -> Array:
     slow = np.stack([np.convolve(column, np.ones(window) / window, mode="valid") for column in error.T], axis=1)
     start = window // 2
     return np.asarray(np.sqrt(np.mean((error[start : start + len(slow)] - slow) ** 2, axis=0)))
-
-
-def _pair(robot: Robot, change: Change, seed: int, settle_s: float, duration_s: float, progress: Progress) -> Pair:
-    """Both controllers on the robot with a change, from one draw of the rotors' angles."""
-    plant = _changed(robot, change)
-    pid = _with_gains(plant, lambda one: dataclasses.replace(one, i=change.integral * one.i))
-    pd = without_integral(stiffer(plant, change.pd_stiffness))
-    run = (seed, settle_s, duration_s, progress)
-    return Pair(_track(pid, change, "PID", *run), _track(pd, change, "PD", *run))
-
-
-def _changed(robot: Robot, change: Change) -> Robot:
-    actuators = _present(robot, "actuators", robot.actuators)
-    return dataclasses.replace(
-        robot,
-        actuators=dataclasses.replace(
-            actuators,
-            cogging_amplitude_nm=change.cogging * actuators.cogging_amplitude_nm,
-            coulomb_friction_nm=change.dry_friction * actuators.coulomb_friction_nm,
-        ),
-    )
 
 
 def without_integral(robot: Robot) -> Robot:
@@ -198,34 +192,6 @@ def _present(robot: Robot, section: str, value: Section | None) -> Section:
     return value
 
 
-def _sweep(robot: Robot, settings: PidPdSettings, progress: Progress) -> dict[str, object]:
-    """Reductions over each swept value, first of the robot as it is, and where the mean turns."""
-
-    def reduction(change: Change) -> Array:
-        return _pair(
-            robot, change, settings.seed, settings.settle_s, settings.sweep_duration_s, _quiet
-        ).reduction_percent
-
-    usual, start = Change(), reduction(Change())
-    numbers: dict[str, object] = {"sweep_duration_s": settings.sweep_duration_s}
-    for name, values in SWEPT.items():
-        progress(f"sweep: {name}")
-        rows = [start, *(reduction(dataclasses.replace(usual, **{name: value})) for value in values)]
-        at = np.array([getattr(usual, name), *values], dtype=float)
-        order = np.argsort(at, kind="stable")
-        found = np.array(rows)[order]
-        numbers[f"sweep_{name}"] = at[order].tolist()
-        numbers[f"sweep_{name}_mean_reduction_percent"] = found.mean(axis=1).tolist()
-        numbers[f"sweep_{name}_bending_reduction_percent"] = found[:, 0].tolist()
-        numbers[f"sweep_{name}_resting_reduction_percent"] = found[:, 1].tolist()
-        numbers[f"turn_{name}"] = _turn(at[order], found.mean(axis=1))
-    return numbers
-
-
-def _quiet(_: str) -> None:
-    """Report nothing."""
-
-
 def _turn(at: Array, values: Array) -> float | None:
     """Where a broken line first passes zero upwards; None where it does not."""
     for index in np.flatnonzero((values[:-1] < 0) & (values[1:] >= 0)):
@@ -235,21 +201,31 @@ def _turn(at: Array, values: Array) -> float | None:
 
 
 def _track(
-    robot: Robot, change: Change, name: str, seed: int, settle_s: float, duration_s: float, progress: Progress
+    robot: Robot,
+    name: str,
+    seed: int,
+    settle_s: float,
+    duration_s: float,
+    progress: Progress,
+    *,
+    reference_hold_s: float = 0.0,
+    current_step_a: float = 0.0,
+    delay_cycles: float = 0,
 ) -> Series:
+    """The motion under the controller and the limits alone: the driver would hide what the sweep changes."""
     folder = Path(robot.file_name).parent if robot.file_name else None
-    trajectory = _present(robot, "reference", robot.reference)
-    reference = make_reference(trajectory, robot.coordinate_count, folder)
+    reference = make_reference(_present(robot, "reference", robot.reference), robot.coordinate_count, folder)
     plant = Plant(robot, actuation="motors", rng=np.random.default_rng(seed), progress=progress)
-    controller, limiter = (
-        ClarkeController(robot),
-        TensionLimiter(_present(robot, "limits", robot.limits), controlled_manifold(robot)),
-    )
+    controller = ClarkeController(robot)
+    limits = _present(robot, "limits", robot.limits)
+    if not isinstance(limits, TensionLimits):
+        raise ParameterError("robot", robot.name, "a robot whose motors take tensions")
+    limiter = TensionLimiter(limits, controlled_manifold(robot))
     controller.reset(plant.displacement, plant.tension)
     limiter.reset(plant.tension)
-    settle, hold = round(settle_s / PERIOD_S), max(1, round(change.reference_hold_s / PERIOD_S))
-    step_n = change.current_step_a * _present(robot, "actuators", robot.actuators).newton_per_ampere
-    waiting = deque([plant.tension] * change.delay_cycles)
+    settle, hold = round(settle_s / PERIOD_S), max(1, round(reference_hold_s / PERIOD_S))
+    step_n = current_step_a * _present(robot, "actuators", robot.actuators).newton_per_ampere
+    waiting = deque([plant.tension] * int(delay_cycles))
     rows = []
     for index in range(settle + round(duration_s / PERIOD_S)):
         cycle = index - settle
@@ -258,37 +234,10 @@ def _track(
         command = np.array(limiter.update(output.command, PERIOD_S).tension)
         waiting.append(step_n * np.round(command / step_n) if step_n else command)
         if index >= settle:
-            rows.append(
-                (
-                    PERIOD_S * cycle,
-                    now.position,
-                    output.clarke,
-                    output.clarke_rate,
-                    output.generalized_force,
-                    plant.tension,
-                )
-            )
+            force = output.generalized_force
+            rows.append((PERIOD_S * cycle, now.position, output.clarke, output.clarke_rate, force, plant.tension))
         plant.advance(waiting.popleft(), PERIOD_S)
         if index % 2000 == 0:
             progress(f"{name}: {max(PERIOD_S * cycle, 0.0):.0f} of {duration_s:g} s")
     times, desired, clarke, rate, force, tension = (np.array(column) for column in zip(*rows, strict=True))
     return Series(times, desired, clarke, rate, force, controller.manifold.generalized_force(tension), tension)
-
-
-def _draw(pair: Pair, figure: Figures) -> None:
-    title = "PID with anti-windup against PD, cogging actuators (muhmann, fig. 8)"
-    runs = ((pair.pid, COLOURS[1], "PID"), (pair.pd, COLOURS[0], "PD"))
-    with figure(title, 3, 1, sharex=True) as (drawing, (bending, error, resting)):
-        time_s = pair.pid.time_s
-        for axis, index, part in ((bending, 0, "Re"), (resting, 1, "Im")):
-            for run, colour, name in runs:
-                axis.plot(time_s, run.clarke_m[:, index], color=colour, linewidth=1.0, label=name)
-            desired = pair.pid.reference_m[:, index]
-            axis.plot(time_s, desired, color=REFERENCE, linestyle="--", linewidth=0.9, label="reference")
-            axis.set_ylabel(f"$q_{{{part}}}$ in m")
-            axis.set_title(f"RMSE: PID {pair.pid.rmse_m[index]:.2e} m, PD {pair.pd.rmse_m[index]:.2e} m", loc="left")
-        for run, colour, _ in runs:
-            error.plot(time_s, run.clarke_m[:, 0] - run.reference_m[:, 0], color=colour, linewidth=1.0)
-        error.set_ylabel("error of $q_{Re}$ in m")
-        resting.set_xlabel("time in s")
-        legend_below(drawing, bending)

@@ -8,9 +8,9 @@ the coupled and the point-moment model, and the last polynomial case with the ti
 
 from __future__ import annotations
 
+import contextlib
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from continuum_robot.experiments.rucker.prototype import (
     prototype,
     prototype_robot,
 )
-from continuum_robot.experiments.two_solvers import Answers, solve_both
-from continuum_robot.robot.schema import quantity
+from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
+from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.cosserat.conversion import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.description import RodDescription
@@ -38,17 +38,6 @@ Array = NDArray[np.float64]
 
 _FAMILIES = {"straight": (1, 2, 3, 4), "helical": (5,), "polynomial": (6,)}
 _STATIONS = 49
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableSettings:
-    """Options of the experiment."""
-
-    order: int = quantity("order of bending, torsion, shear and extension", default=8, ge=0, le=24)
-    highest_order: int = quantity("up to which order the agreement is followed; 0: not at all", default=12, ge=0, le=24)
-    youngs_modulus_pa: float | None = quantity(
-        "Young's modulus; none: that calibrated for the coupled model", "Pa", default=None, gt=1e6, le=1e13
-    )
 
 
 @experiment(
@@ -68,19 +57,28 @@ class TableSettings:
         "*difference_percent*": Tolerance(absolute=1e-5),
     },
 )
-def table2(progress: Progress, settings: TableSettings) -> Any:
+def table2(
+    progress: Progress,
+    order: Annotated[int, Quantity("order of bending, torsion, shear and extension", ge=0, le=24)] = 8,
+    highest_order: Annotated[
+        int, Quantity("up to which order the agreement is followed; 0: not at all", ge=0, le=24)
+    ] = 12,
+    youngs_modulus_pa: Annotated[
+        float | None, Quantity("Young's modulus; none: that calibrated for the coupled model", "Pa", gt=1e6, le=1e13)
+    ] = None,
+) -> Any:
     """All 37 static experiments and the high-tension one, by boundary-value problem and by energy."""
     every = (*TABLE_II, HIGH_TENSION, PROBABLE_MISPRINT)
     answers = {}
     for index, case in enumerate(every):
         progress(f"case {index + 1} of {len(every)}: {case.name}")
-        rod = prototype(case.tendon, settings.order, settings.youngs_modulus_pa)
+        rod = prototype(case.tendon, order, youngs_modulus_pa)
         answers[case] = solve_both(rod, [case.tension_n], case.loads)
     table = [answers[case] for case in TABLE_II]
     length_m = prototype_robot().length_m
     high = answers[HIGH_TENSION]
     point_moment = _solve_high_tension(high.rod.description, "point_moment")
-    nominal = prototype(HIGH_TENSION.tendon, settings.order, NOMINAL_MODULUS_PA)
+    nominal = prototype(HIGH_TENSION.tendon, order, NOMINAL_MODULUS_PA)
     nominal_tip_m = _solve_high_tension(nominal, "coupled").tip_m
     fraction = np.array([answer.difference_m / length_m for answer in answers.values()])
     numbers: dict[str, Any] = {
@@ -98,7 +96,7 @@ def table2(progress: Progress, settings: TableSettings) -> Any:
         / length_m,
         "max_difference_percent_of_length": 100 * float(fraction.max()),
         "mean_difference_percent_of_length": 100 * float(fraction.mean()),
-        "order": settings.order,
+        "order": order,
         "max_residual": max((answer.cosserat.residual for answer in table if answer.cosserat), default=math.nan),
         "max_integration_error_mm": 1e3
         * max((answer.cosserat.integration_error_m for answer in table if answer.cosserat), default=math.nan),
@@ -108,7 +106,16 @@ def table2(progress: Progress, settings: TableSettings) -> Any:
         },
         "problems": [problem for answer in answers.values() for problem in answer.problems],
     }
-    orders, differences = _over_orders(answers, settings, progress)
+    orders = list(range(1, highest_order + 1))
+    differences = np.full((len(orders), len(answers)), np.nan)  # fraction of the length; NaN: one did not converge
+    for row, at in zip(differences, orders, strict=True):
+        progress(f"order {at}")
+        rods = {tendon: prototype(tendon, at, youngs_modulus_pa) for tendon in range(1, 7)}
+        for column, (case, answer) in enumerate(answers.items()):
+            own = Rod(rods[case.tendon], loads=case.loads)
+            with contextlib.suppress(ConvergenceError):
+                tip_m = own.moved(own.equilibrium([case.tension_n]).c)[0][:3, 3]
+                row[column] = np.linalg.norm(tip_m - answer.cosserat_tip_m) / length_m
     numbers["orders"] = orders
     numbers["max_difference_percent_of_length_by_order"] = [100 * float(row.max()) for row in differences]
 
@@ -139,25 +146,6 @@ def table2(progress: Progress, settings: TableSettings) -> Any:
 
 def _solve_high_tension(rod: RodDescription, model: str) -> CosseratSolution:
     return solve(cosserat_rod(rod), [HIGH_TENSION.tension_n], HIGH_TENSION.loads, model=model)
-
-
-def _over_orders(answers: dict[Case, Answers], settings: TableSettings, progress: Progress) -> tuple[list[int], Array]:
-    """Distance of the tips for every order and case, fraction of the length; NaN where one did not converge."""
-    orders = list(range(1, settings.highest_order + 1))
-    rows = np.full((len(orders), len(answers)), np.nan)
-    for index, order in enumerate(orders):
-        progress(f"order {order}")
-        rods = {tendon: prototype(tendon, order, settings.youngs_modulus_pa) for tendon in range(1, 7)}
-        for column, (case, answer) in enumerate(answers.items()):
-            rod = rods[case.tendon]
-            try:
-                own = Rod(rod, loads=case.loads)
-                energy = own.equilibrium([case.tension_n])
-            except ConvergenceError:
-                continue
-            tip_m = own.moved(energy.c)[0][:3, 3]
-            rows[index, column] = np.linalg.norm(tip_m - answer.cosserat_tip_m) / rod.length_m
-    return orders, rows
 
 
 def _backbone(axes: Any, answer: Answers, colour: str, label: str | None = None) -> None:

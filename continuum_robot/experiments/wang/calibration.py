@@ -21,12 +21,7 @@ from continuum_robot.experiments.experiment import Figures, Progress, Tolerance,
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.wang.algorithm_1 import fit_as_printed
 from continuum_robot.experiments.wang.segment import IDEAL, MM, NMM, UM, in_plane, load_segment
-from continuum_robot.identification.modulation_fit import (
-    FitSettings,
-    ModulationData,
-    ModulationFit,
-    fit,
-)
+from continuum_robot.identification.modulation_fit import FitSettings, ModulationData, ModulationFit, fit
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment

@@ -15,11 +15,11 @@ from pages.generated import pages_of_code
 from pages.interfaces import parsed
 from pictures import difference, shows_something
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS
 from continuum_robot.drivers.backends import device_faults
+from continuum_robot.drivers.named_faults import FAULT_TEXTS
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -71,7 +71,7 @@ def test_every_cited_equation_is_in_the_table(paper: str) -> None:
 def test_citations_are_read() -> None:
     assert citations.numbers("(2), (5) to (7) and (9)-(11)") == {2, 5, 6, 7, 9, 10, 11}
     places = citations.citations()["muhmann"][28]
-    assert ("control/tendon_forces.py", "distribute") in places
+    assert ("continuum_robot/control/tendon_forces.py", "distribute") in places
 
 
 def test_kept_numbers_belong_to_experiments() -> None:

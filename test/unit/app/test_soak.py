@@ -12,11 +12,12 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the soak needs ROS 2")
 
-from continuum_robot.app.soak.faults import FAULTS, draw
-from continuum_robot.app.soak.growth import Growth, judge_growth
-from continuum_robot.app.soak.run import Soak, SoakRecord, time_to_safe
-from continuum_robot.app.soak.stand import Overload
-from continuum_robot.app.soak.usage import QUANTITIES, UsageLog, usage_of
+from faults.growth import Growth, judge_growth
+from faults.kinds import SOAK
+from faults.soak import Soak, SoakRecord, draw
+from faults.up import Overload
+from faults.usage import QUANTITIES, UsageLog, usage_of
+
 from continuum_robot.robot.loading import load_robot
 
 HOUR_S, PERIOD_S, WARM_UP_S, BIN_S = 3600.0, 5.0, 300.0, 60.0
@@ -95,49 +96,6 @@ def test_a_short_soak_is_not_judged():
     assert not found.grows
 
 
-# --- the time to the safe state
-
-
-def truth(pulling, step_s=0.001, lived=None):
-    """One motor that pulls with 5 N where ``pulling``, else with the safe tension."""
-    time_s = 10.0 + step_s * np.arange(len(pulling))
-    return {
-        "time_s": time_s,
-        "lived_s": time_s - 10.0 if lived is None else lived,
-        "motor_n": np.where(pulling, 5.0, 0.5)[:, None],
-    }
-
-
-def test_the_time_to_the_safe_state_ends_with_the_last_pull():
-    pulling = np.arange(500) < 80
-    stopped, time_s = time_to_safe(truth(pulling), 0.5, 10.02)
-    assert stopped
-    assert time_s == pytest.approx(0.059, abs=0.0015)
-    assert time_to_safe(truth(pulling), 0.5, 10.2) == (True, 0.0)
-    assert np.isnan(time_to_safe(truth(pulling), 0.5, np.nan)[1])
-
-
-def test_a_motor_that_pulls_in_the_end_is_not_safe():
-    stopped, time_s = time_to_safe(truth(np.arange(500) > 450), 0.5, 10.0)
-    assert not stopped
-    assert np.isnan(time_s)
-
-
-def test_a_pull_that_comes_back_counts():
-    index = np.arange(800)
-    pulling = (index < 20) | ((index > 400) & (index < 430))
-    assert time_to_safe(truth(pulling), 0.5, 10.0)[1] == pytest.approx(0.429, abs=0.0015)
-    # Not where the program that drives the motors stood still until then: its ramp counts from there.
-    assert time_to_safe(truth(pulling), 0.5, 10.0, resumed_s=10.4)[1] == pytest.approx(0.029, abs=0.0015)
-
-
-def test_what_a_busy_machine_left_out_of_the_robots_life_does_not_count():
-    pulling = np.arange(500) < 3
-    sample = truth(pulling)
-    sample["time_s"] = sample["time_s"] + np.where(np.arange(500) >= 2, 1.0, 0.0)  # a stall of a second in between
-    assert time_to_safe(sample, 0.5, 10.0)[1] == pytest.approx(0.002, abs=0.0015)
-
-
 # --- what was found
 
 
@@ -197,7 +155,7 @@ def test_a_seed_draws_the_same_faults_and_in_the_end_all_of_them():
     rng, again = np.random.default_rng(3), np.random.default_rng(3)
     drawn = [draw(rng).name for _ in range(600)]
     assert drawn == [draw(again).name for _ in range(600)]
-    assert set(drawn) == {fault.name for fault in FAULTS}
+    assert set(drawn) == {kind.name for kind in SOAK}
 
 
 # --- what processes hold

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from continuum_robot.app.campaign.texts import FAULT_TEXTS
+from continuum_robot.drivers.named_faults import FAULT_TEXTS
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot

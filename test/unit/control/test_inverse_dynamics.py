@@ -11,7 +11,6 @@ from continuum_robot.control.inverse_dynamics import InverseDynamicsController, 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
@@ -19,6 +18,7 @@ from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 from continuum_robot.runtime.cycle import foreign_controller
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 ROBOT = load_robot("opencr_five_tendon")
 MOTORLESS = dataclasses.replace(ROBOT, actuators=None)

@@ -45,7 +45,7 @@ def test_nothing_outside_of_a_devices_folder_knows_its_kind(kind):
         for path in package.rglob("*.py")
         if path.parent != DRIVERS / kind and f"drivers.{kind}" in path.read_text(encoding="utf-8")
     }
-    sensors = {"simulation/wire/hardware.py", "experiments/fault_campaign/virtual_robot.py"}
+    sensors = {"simulation/wire/hardware.py"}
     allowed = {"dynamixel": set(), "rokubi_serial": sensors, "string_encoder_serial": sensors}
     assert knows <= (allowed[kind] | {"drivers/assumed_wiring.py"} if kind in allowed else set())
 

@@ -23,13 +23,13 @@ from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.polled import RECEIVE_TIMEOUT
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S, SILENT_SERVO
-from continuum_robot.experiments.fault_campaign.servos import VirtualServos
 from continuum_robot.identification.procedures.load_onset import LoadOnset
 from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.faults import DROP_READINGS
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.testing import VirtualStack
 
 POLL_S, BYTE_S = 0.005, 1e-5
 READING_TIMEOUT_S = positioned().displacement_limits.reading_timeout_s
@@ -184,7 +184,7 @@ def test_the_threads_of_a_bus_are_as_urgent_as_the_loops_they_work_for() -> None
 
 def test_a_late_reading_times_out_by_its_own_limit_though_the_controller_gives_no_answer() -> None:
     robot = load_robot("three_segment_servo")
-    stand = VirtualServos(robot, Plant(robot), 0)
+    stand = VirtualStack(robot, Plant(robot), seed=0)
     try:
         stand.activate()
         stand.run(0.2)

@@ -11,32 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from faults import __main__ as command
+from faults import kinds as table
+from faults.actions import ACTIONS, HOSTILE_FILES, ROBOTS
+from faults.campaign import run_virtual, virtual_runs
+from faults.judge import judge, passive_tension_n
+from faults.kinds import INJECTION_TIMES, KINDS, SERVOS, UP, VIRTUAL, by_name, moments
+from faults.page import page
+from faults.runner import FaultRecord, summary
 from rich.console import Console
-from typer.testing import CliRunner
 
-from continuum_robot.app.campaign import run as command
-from continuum_robot.app.campaign.page import page
-from continuum_robot.app.command_line import application
 from continuum_robot.drivers.emulated_sensor import PLUGS
 from continuum_robot.drivers.odri_can import emulator as odri_board
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.safety import tendon_faults
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.experiments.fault_campaign import kind as table
-from continuum_robot.experiments.fault_campaign.campaign import (
-    INJECTION_TIMES,
-    FaultRecord,
-    injection_times,
-    run_virtual,
-    summary,
-    virtual_runs,
-)
-from continuum_robot.experiments.fault_campaign.families import can_frames
-from continuum_robot.experiments.fault_campaign.families.others import HOSTILE_FILES
-from continuum_robot.experiments.fault_campaign.judgement import judge, passive_tension_n
-from continuum_robot.experiments.fault_campaign.kind import PROCESSES, STACK, VIRTUAL
-from continuum_robot.experiments.fault_campaign.kinds import KINDS, kinds_by_name
 from continuum_robot.robot.loading import load_robot
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -60,7 +50,6 @@ KNOWN_FAULTS = {
     "bus-off": "bus_off",
     "noise on the line": "noise",
     "unplug and replug of the adapter": "adapter_unplugged",
-    "unplug and replug of its port": "port_unplugged",
     "unplug and replug of the string board": "strings_unplugged",
     "unplug and replug of the force sensor": "force_unplugged",
     "reboot of a motor board": "board_rebooted",
@@ -123,8 +112,8 @@ KNOWN_FAULTS = {
     "e-stop held by two": "estop_by_two",
     "second writer without sequence": "unsequenced_writer",
     "hot motor": "motor_overheated",
-    "driver killed and respawned": "driver_respawned",
-    "controller killed and respawned": "controller_respawned",
+    "driver killed and respawned": "driver_killed",
+    "controller killed and respawned": "controller_killed",
     "supervisor stalled": "supervisor_stalled",
     "setting that an own controller does not take": "own_controller_refuses",
     "defect in an own observer": "own_observer_fails",
@@ -145,28 +134,28 @@ KNOWN_FAULTS = {
 
 @pytest.mark.parametrize("fault", KNOWN_FAULTS)
 def test_every_known_fault_has_a_kind(fault: str) -> None:
-    assert kinds_by_name(KNOWN_FAULTS[fault])
+    assert by_name(KINDS, KNOWN_FAULTS[fault])
 
 
 def test_kinds_are_many_unique_and_complete() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS) >= 40
     for kind in KINDS:
-        assert kind.detectable in table.DETECTABLE
+        assert kind.known in table.KNOWN
+        assert kind.group
         assert kind.seen
         assert kind.cure
-        assert (kind.action is not None) == (kind.runs == VIRTUAL)
-        assert kind.reaction != table.SAFE or kind.detectors, kind.name
+        assert bool(kind.inject) != bool(kind.action)
+        assert kind.becomes != table.SAFE or kind.found_by, kind.name
 
 
-def test_every_kind_in_processes_has_an_action_there() -> None:
-    in_processes = pytest.importorskip("continuum_robot.app.campaign.processes", reason="rclpy is not installed")
-    assert in_processes.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == PROCESSES}
-
-
-def test_every_kind_on_a_stack_of_up_has_an_action_there() -> None:
-    on_stacks = pytest.importorskip("continuum_robot.app.campaign.stack", reason="rclpy is not installed")
-    assert on_stacks.ACTIONS.keys() == {kind.name for kind in KINDS if kind.runs == STACK}
-    assert {*on_stacks.CONTROLLERS, *on_stacks.PAGES} < on_stacks.ACTIONS.keys()
+def test_every_action_and_robot_that_a_kind_names_is_there_and_used() -> None:
+    virtual = [kind for kind in (*KINDS, *SERVOS) if kind.runs == VIRTUAL]
+    assert {kind.call[0] for kind in virtual if kind.action} == ACTIONS.keys()
+    assert {kind.robot for kind in virtual if kind.robot} == ROBOTS.keys()
+    on_up = pytest.importorskip("faults.up_actions", reason="rclpy is not installed").ACTIONS
+    others = [kind for kind in (*KINDS, *table.SOAK) if kind.runs == UP and kind.action]
+    named = {kind.call[0] for kind in others} | {kind.call[1]["action"] for kind in others if "action" in kind.call[1]}
+    assert named == on_up.keys()
 
 
 @pytest.mark.parametrize("text", HOSTILE_FILES)
@@ -178,12 +167,11 @@ def test_each_hostile_robot_file_is_refused_as_the_campaign_says(tmp_path: Path,
 
 
 def test_the_simulated_faults_are_all_used() -> None:
-    files = Path(can_frames.__file__).parent.glob("*.py")
-    source = "".join(file.read_text(encoding="utf-8") for file in files)
-    unused = {name for name in odri_board.FAULTS if f'"board.{name}"' not in source}
-    assert unused == {"stuck_motor"}  # the plant's own is used instead: it stays stuck without the board
+    used = {str(kind.inject["fault"]) for kind in KINDS if kind.inject}
+    # The plant's own stuck motor is used: it stays stuck without the board.
+    assert {f"board.{name}" for name in odri_board.FAULTS} - used == {"board.stuck_motor"}
     for name in (*SimulatedStringEncoderBoard.faults, *SimulatedRokubi.faults, *PLUGS):
-        assert f'"{name}"' in source or name in {"power_cycle"}
+        assert used & {f"strings.{name}", f"force.{name}"} or name == "power_cycle"
 
 
 def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> None:
@@ -197,9 +185,9 @@ def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> No
 
 def test_unknown_kinds_and_moments_are_refused() -> None:
     with pytest.raises(ParameterError, match="driver_killed"):
-        kinds_by_name("no_such_fault")
+        by_name(KINDS, "no_such_fault")
     with pytest.raises(ParameterError, match="1 to 3"):
-        injection_times(4)
+        moments(KINDS[0], 4)
 
 
 # --- the judge
@@ -209,6 +197,8 @@ def truth(*, tension: float = 3.0, motor: float = 3.0, rows: int = 1000, off_aft
     result = {
         "time_s": np.arange(rows) * 1e-3,
         "tension_n": np.full((rows, N), tension),
+        "spool_m": np.zeros((rows, N)),
+        "commanded": np.full((rows, N), tension),
         "motor_n": np.full((rows, N), motor),
         "clarke_m": np.zeros((rows, 2)),
         "reference_m": np.zeros((rows, 2)),
@@ -220,7 +210,7 @@ def truth(*, tension: float = 3.0, motor: float = 3.0, rows: int = 1000, off_aft
 
 def judged(values: dict[str, Any], stopped_s: float = math.nan, spared: int = -1) -> Any:
     assert LIMITS is not None
-    return judge(ROBOT, LIMITS, values, knowable_s=0.0, stopped_s=stopped_s, spared=spared)
+    return judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=stopped_s, spared=spared)
 
 
 def test_a_robot_that_goes_on_is_safe_within_its_limits() -> None:
@@ -278,7 +268,7 @@ def test_a_tolerated_fault_must_leave_the_robot_near_its_reference() -> None:
 @pytest.fixture(scope="module")
 def records() -> list[FaultRecord]:
     names = "frame_lost,tendon_slack"
-    return [run_virtual(run) for run in virtual_runs(ROBOT, kinds_by_name(names), 1, seed=7)]
+    return [run_virtual(run) for run in virtual_runs(ROBOT, by_name(KINDS, names), 1, seed=7)]
 
 
 def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
@@ -291,7 +281,7 @@ def test_a_few_faults_end_safe_and_recover(records: list[FaultRecord]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", [kind.name for kind in KINDS if kind.runs == VIRTUAL])
 def test_each_kind_in_virtual_time_ends_safe_and_recovers(name: str) -> None:
-    (run,) = virtual_runs(ROBOT, kinds_by_name(name), 1)
+    (run,) = virtual_runs(ROBOT, by_name(KINDS, name), 1)
     record = run_virtual(run)
     assert record.ended_safe, record.problems
     assert record.recovered_without_restart, record.problems
@@ -309,7 +299,7 @@ def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecor
 
 
 def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:
-    (run,) = virtual_runs(ROBOT, kinds_by_name("frame_lost"), 1, seed=7)
+    (run,) = virtual_runs(ROBOT, by_name(KINDS, "frame_lost"), 1, seed=7)
     again = run_virtual(run)
     assert repr(again) == repr(records[0])
 
@@ -328,7 +318,7 @@ def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monk
     file = tmp_path / "faults.json"
     console = Console(file=(tmp_path / "out").open("w", encoding="utf-8"), width=160)
     code = command.run_faults(
-        "opencr_five_tendon", kinds="estop_service", injection_time_count=1, json_file=file, console=console
+        "opencr_five_tendon", kinds="estop_service", count=1, json_file=file, console=console
     )
     assert code == 0
     data = json.loads(file.read_text(encoding="utf-8"))
@@ -339,12 +329,44 @@ def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monk
     assert record["detected_by"] == ["tendon_safety: estop"]
     assert record["ended_safe"] is True
     broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
-    monkeypatch.setattr(command.campaign, "run_virtual", lambda _: broken)
-    assert command.run_faults("opencr_five_tendon", kinds="estop_service", injection_time_count=1, console=console) == 1
+    monkeypatch.setattr(command, "run_virtual", lambda _: broken)
+    assert command.run_faults("opencr_five_tendon", kinds="estop_service", count=1, console=console) == 1
 
 
-def test_the_list_names_every_kind() -> None:
-    result = CliRunner().invoke(application, ["faults", "--list"], env={"COLUMNS": "200"})
-    assert result.exit_code == 0
-    for kind in KINDS:
-        assert kind.name in result.stdout
+def test_the_list_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    command.print_kinds(Console(width=200))
+    listed = capsys.readouterr().out
+    for kind in (*KINDS, *SERVOS):
+        assert kind.name in listed
+
+
+# --- the time to the safe state, and what a machine left out
+
+
+def pulled(pulling: Any) -> dict[str, Any]:
+    values = truth(rows=len(pulling))
+    values["motor_n"] = np.where(pulling, 5.0, 0.5)[:, None] * np.ones(N)
+    values["tension_n"][:] = 0.5
+    return values
+
+
+def test_a_pull_that_comes_back_counts_but_from_where_a_stopped_program_went_on() -> None:
+    assert LIMITS is not None
+    index = np.arange(800)
+    values = pulled((index < 20) | ((index > 400) & (index < 430)))
+    late = judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=0.0)
+    assert late.time_to_safe_s == pytest.approx(0.429, abs=0.0015)
+    resumed = judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=0.0, resumed_s=0.4)
+    assert resumed.time_to_safe_s == pytest.approx(0.029, abs=0.0015)
+    unknown = judge(ROBOT, LIMITS, values, known_s=math.nan, stopped_s=0.0)
+    assert math.isnan(unknown.time_to_safe_s)
+    assert unknown.problems == ()
+
+
+def test_slack_that_a_motor_takes_up_may_shock_a_tendon_as_far_as_its_energy_goes() -> None:
+    assert LIMITS is not None
+    values = truth(motor=4.0)
+    values["tension_n"][500, 2] = LIMITS.maximum_n + 20.0
+    # 4 N over 4 mm are 16 mJ, which stretch a tendon of 20 kN/m until it has 25 N.
+    assert judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, slack_m=0.004).problems == ()
+    assert judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, slack_m=0.001).problems

@@ -8,7 +8,7 @@ from pictures import shows_something
 from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 
 ROOT = Path(__file__).resolve().parents[3]
 

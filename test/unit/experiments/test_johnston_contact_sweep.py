@@ -5,29 +5,22 @@ import numpy as np
 import pytest
 
 from continuum_robot.estimation.contact.settings import METHODS
-from continuum_robot.experiments.johnston.sweep_runs import (
-    CASES,
-    DIRECTIONS,
-    PLACES_M,
-    Recording,
-    cases,
-    score,
-)
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
+from continuum_robot.experiments.johnston.contact_sweep import Recording, score
+from continuum_robot.experiments.johnston.sweep_rig import CASES, PLACES_M, Case, cases
 
 
 def recording(truth, force, statistic):
     time_s = np.arange(len(truth)) * 0.1
     return Recording(
-        "+x",
-        3,
-        108.0,
-        0.1618,
+        Case("+x", 3, 108.0),
         time_s,
         np.column_stack([truth, np.zeros(len(truth))]),
         {"kalman_disturbance_observer": np.column_stack([force, np.zeros(len(truth))])},
         {"kalman_disturbance_observer": np.array(statistic)},
         {"kalman_disturbance_observer": np.full(len(truth), 0.15)},
+        np.zeros(0, dtype=bool),
+        np.zeros((0, 0)),
     )
 
 
@@ -35,7 +28,7 @@ def test_cases_are_those_of_table_7():
     every = cases(20)
     assert len(every) == 20
     assert [case.arc_length_m for case in every[:5]] == list(PLACES_M)
-    assert {case.direction for case in every} == set(DIRECTIONS)
+    assert {case.direction for case in every} == set(CASES)
     assert [case.speed_deg for case in every if case.direction == "-y"] == list(CASES["-y"]) == [180, 144, 108, 72, 36]
     assert len(cases(2)) == 2
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
-from continuum_robot.experiments.johnston.noise import FORCE_N, NoiseSettings, ramped
+from continuum_robot.experiments.johnston.noise import FORCE_N, ramped
 from continuum_robot.experiments.johnston.segment import CapstanModel, Observers, perturbed, point_force
-from continuum_robot.experiments.registry import experiments
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
@@ -30,7 +30,7 @@ def flat(result):
 
 def test_ramp_follows_an_adaptive_integrator(segment):
     """The plant's steps against the eighth-order method with the rod's own dynamics, friction and Jacobian."""
-    motion = ramped(segment, NoiseSettings(duration_s=0.4), 4000)
+    motion = ramped(segment, 0.4, 4000)
     rod, friction = Rod(segment.robot, parts=WITH_CAPSTANS), CapstanFriction(segment.robot)
 
     def rate_of(t, x):
@@ -55,7 +55,7 @@ def test_model_accelerates_by_torque_wrench_and_friction(segment):
 
 
 def test_joint_force_deviation_and_momentum_balance_of_the_exact_motion(segment):
-    motion = ramped(segment, NoiseSettings(duration_s=0.2), 1000)
+    motion = ramped(segment, 0.2, 1000)
     torque, k = np.zeros(2), 60
     now, before, after = ((motion.c[i], motion.c_rate[i], motion.c_acceleration[i]) for i in (k, k - 1, k + 1))
     contact = segment.jacobian(now[0], segment.robot.length_m)[:2].T @ (0.6 * FORCE_N)
@@ -117,7 +117,7 @@ def test_a_robot_hangs_at_rest_where_its_servos_hold_it():
 
 def test_noise_of_a_short_ramp():
     run = experiments()["johnston.noise"]
-    result = run.run({"duration_s": 0.4, "seeds": 1, "sweep": False})
+    result = run.run({"duration_s": 0.3, "rate_hz": 500, "seeds": 1, "sweep": False})
     flat(result)
     assert set(run.paper) <= set(result)
     for axis in "xy":
@@ -144,9 +144,9 @@ def test_which_method_noise_disturbs_less_depends_on_the_rate():
     assert errors[1000][1] > 10 * errors[1000][0]
 
 
-def test_state_uncertainty_of_two_forces():
+def test_state_uncertainty_of_a_force():
     run = experiments()["johnston.state_uncertainty"]
-    result = run.run({"wrenches": 2, "duration_s": 0.5})
+    result = run.run({"wrenches": 1, "duration_s": 0.5})
     flat(result)
     assert set(run.paper) <= set(result)
     for axis in "xy":
@@ -157,5 +157,3 @@ def test_state_uncertainty_of_two_forces():
         rows = np.array(result[f"gmo_mean_rmse_{axis}_by_level_n"])
         assert rows[-1] > rows[0]
         assert result[f"gmo_error_20_percent_max_rmse_{axis}_n"] >= rows[-1]
-    again = run.run({"wrenches": 2, "duration_s": 0.5})
-    assert dict(again) == dict(result)

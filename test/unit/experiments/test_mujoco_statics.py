@@ -7,7 +7,7 @@ import pytest
 from pictures import shows_something
 from reference_data import reference_file
 
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
 

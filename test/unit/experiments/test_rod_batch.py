@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from continuum_robot.app.experiment import run_experiment
-from continuum_robot.experiments.rod.batch import SOFT_COLUMN, soft_column
 from continuum_robot.rod import Rod
 from continuum_robot.rod.kernel import library as kernel
+from validation.rod_batch import SOFT_COLUMN, soft_column
 
 needs_library = pytest.mark.skipif(kernel.load(kernel.NAME) is None, reason="the kernel's library was not built")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError, RecordingError
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.rucker.prototype import TABLE_II, prototype, prototype_robot
 
 LENGTH_M = prototype_robot().length_m

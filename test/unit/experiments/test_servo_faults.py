@@ -7,13 +7,15 @@ from io import StringIO
 
 import numpy as np
 import pytest
+from faults import __main__ as command
+from faults.campaign import run_virtual, virtual_runs
+from faults.judge import judge
+from faults.kinds import SERVOS, by_name
 from rich.console import Console
 from robot_files import made, robot_values
 
-from continuum_robot.app.campaign import run as command
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.fault_campaign import servos
 from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("three_segment_servo")
@@ -50,34 +52,34 @@ FEETECH = feetech_robot()
 
 
 def test_kinds_are_unique_and_expect_faults_that_there_are():
-    names = [kind.name for kind in servos.KINDS]
+    names = [kind.name for kind in SERVOS]
     assert len(set(names)) == len(names) >= 40
-    for kind in servos.KINDS:
-        assert set(kind.found) <= set(FAULTS)
-    found = {name for kind in servos.KINDS for name in kind.found}
+    for kind in SERVOS:
+        assert set(kind.found_by) <= set(FAULTS)
+    found = {name for kind in SERVOS for name in kind.found_by}
     assert found >= {"displacement_lag", "slack_tendon", "tension_out_of_range", "command_wrong_size"}
     with pytest.raises(ParameterError, match="command_nan"):
-        servos.kinds_by_name("command_lost")
+        by_name(SERVOS, "command_lost")
 
 
 def test_a_robot_gets_the_faults_that_its_servos_can_have():
-    dynamixel, feetech = ({run.kind for run in servos.virtual_runs(robot)} for robot in (ROBOT, FEETECH))
+    dynamixel, feetech = ({run.kind for run in virtual_runs(robot, SERVOS)} for robot in (ROBOT, FEETECH))
     assert dynamixel - feetech == {"bus_watchdog", "bus_drive_reversed"}
-    assert feetech < dynamixel == {kind.name for kind in servos.KINDS}
+    assert feetech < dynamixel == {kind.name for kind in SERVOS}
 
 
 @pytest.mark.parametrize(("name", "place"), FEW)
 def test_a_few_faults_end_safe_and_recover(name, place):
-    assert not problems(servos.virtual_runs(ROBOT, servos.kinds_by_name(name))[place])
+    assert not problems(virtual_runs(ROBOT, by_name(SERVOS, name))[place])
 
 
 @pytest.mark.parametrize("name", ["bus_electrical_shock", "bus_narrow_limits"])
 def test_faults_of_feetech_servos_end_safe_and_recover(name):
-    assert not problems(servos.virtual_runs(FEETECH, servos.kinds_by_name(name), 1)[0])
+    assert not problems(virtual_runs(FEETECH, by_name(SERVOS, name), 1)[0])
 
 
 def problems(run):
-    record = servos.run_virtual(run)
+    record = run_virtual(run)
     assert bool(record.problems) == (not record.ended_safe or not record.recovered_without_restart)
     return record.problems
 
@@ -86,10 +88,10 @@ def problems(run):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("robot", [ROBOT, FEETECH], ids=["dynamixel", "feetech"])
 def test_each_kind_at_each_moment_ends_safe_and_recovers(robot, seed):
-    runs = servos.virtual_runs(robot, seed=seed)
+    runs = virtual_runs(robot, SERVOS, seed=seed)
     if robot is FEETECH:
         runs = [run for run in runs if run.kind.startswith("bus_")]
-    failed = {(run.kind, run.injection_time): problems(run) for run in runs}
+    failed = {(run.kind, run.moment): problems(run) for run in runs}
     assert {which: found for which, found in failed.items() if found} == {}
 
 
@@ -99,18 +101,20 @@ def seen(duration_s=2.0, stops_s=1.0, **changes):
     commanded = np.where(time_s < stops_s, 0.01 * time_s, 0.01 * stops_s - 0.02 * (time_s - stops_s))
     tension = np.where(time_s < stops_s + 0.2, 10.0, 0.0)
     values = {
-        "time_s": time_s.tolist(),
-        "tension_n": [np.full(N, one) for one in tension],
-        "spool_m": [np.full(N, one) for one in commanded],
-        "commanded_m": [np.full(N, one) for one in commanded],
-        "error_m": [np.zeros(ROBOT.coordinate_count)] * time_s.size,
+        "time_s": time_s,
+        "tension_n": tension[:, None] * np.ones(N),
+        "motor_n": np.zeros((time_s.size, N)),
+        "spool_m": commanded[:, None] * np.ones(N),
+        "commanded": commanded[:, None] * np.ones(N),
+        "clarke_m": np.zeros((time_s.size, ROBOT.coordinate_count)),
+        "reference_m": np.zeros((time_s.size, ROBOT.coordinate_count)),
     }
-    return servos.Seen(**(values | changes))
+    return values | {name: np.array(value) for name, value in changes.items()}
 
 
 def judged(seen, **changes):
-    values = {"period_s": PERIOD_S, "knowable_s": 0.98, "stopped_s": 1.0, "powered": True, "spared": -1} | changes
-    return servos.judge(ROBOT, seen, **values)
+    values = {"period_s": PERIOD_S, "known_s": 0.98, "stopped_s": 1.0, "powered": True, "spared": -1} | changes
+    return judge(ROBOT, ROBOT.displacement_limits, seen, **values)
 
 
 def test_a_release_is_safe_and_its_time_counts_to_the_last_pull():
@@ -126,7 +130,7 @@ def test_a_servo_that_goes_on_pulling_is_not_safe():
 
 def test_more_than_servos_may_measure_or_what_is_left_is_not_safe():
     loud = seen()
-    loud.tension_n[10] = np.full(N, 100.0)
+    loud["tension_n"][10] = np.full(N, 100.0)
     assert "a tendon had 100.0 N" in judged(loud).problems[0]
     assert "are left on the tendons" in judged(seen(tension_n=[np.full(N, 10.0)] * 400)).problems[0]
     one = [np.where(np.arange(N) == 3, 10.0, 0.0)] * 400

@@ -14,11 +14,11 @@ from pictures import shows_something
 from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError
-from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis_families import SHIPPED
 from continuum_robot.rod.rod import Rod
+from validation.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 
 STATICS = experiments()["sorosim.statics"]
 STATIONS = np.array([0.0, 0.25, 0.5, 1.0])

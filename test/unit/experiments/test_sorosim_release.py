@@ -11,11 +11,11 @@ from pictures import shows_something
 from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError
-from continuum_robot.experiments.registry import experiments
-from continuum_robot.experiments.sorosim.release import read_release
-from continuum_robot.experiments.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.moving_rod import MovingRod
+from validation.sorosim.release import read_release
+from validation.sorosim.statics import OURS, StaticsSettings, round_rod, wrenches
 
 SOFT = {"length": 0.3, "radius": 0.01, "youngs_modulus": 1e6, "poisson_ratio": 0.45, "density": 1000.0}
 GRAVITY = np.array([1.0, -2.0, -6.0])

@@ -16,9 +16,7 @@ from rich.console import Console
 
 from continuum_robot.app.experiment import run_stored
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments import verdicts
-from continuum_robot.experiments.experiment import EXACT, Experiment, Result, Tolerance
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import EXACT, Experiment, Result, Tolerance, experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
 from continuum_robot.robot.schema import quantity
 
@@ -140,13 +138,13 @@ def test_check_of_all_names_what_differs_and_what_is_skipped(tmp_path: Path, mon
     assert "length_m: stored 2.0, found 3.0" in text
 
 
-@pytest.mark.parametrize("paper", verdicts.VERDICTS)
+@pytest.mark.parametrize("paper", paper_results.VERDICTS)
 def test_verdicts_hold(paper: str) -> None:
-    for one in verdicts.VERDICTS[paper]:
-        assert one.status in verdicts.STATUSES
+    for one in paper_results.VERDICTS[paper]:
+        assert one.status in paper_results.STATUSES
         assert "{" not in paper_results.reason(one, STORED)
         if not one.experiment:
-            assert one.status == verdicts.UNKNOWN
+            assert one.status == paper_results.UNKNOWN
             continue
         experiment = experiments()[one.experiment]
         stored = read_stored(one.experiment)
@@ -157,13 +155,13 @@ def test_verdicts_hold(paper: str) -> None:
             assert pairs
         numbers = [(a, b) for a, b in pairs if paper_figures.is_number(a) and paper_figures.is_number(b)]
         close = [abs(a - b) <= one.within * abs(a) for a, b in numbers]
-        if one.status == verdicts.REPRODUCED:
+        if one.status == paper_results.REPRODUCED:
             assert all(close)
-        elif one.status in (verdicts.NOT, verdicts.PARTLY):
+        elif one.status in (paper_results.NOT, paper_results.PARTLY):
             assert not all(close) or (not numbers and "{" in one.why), f"{one.result}: what differs?"
 
 
-@pytest.mark.parametrize("name", [name for name in experiments() if name.split(".")[0] in verdicts.VERDICTS])
+@pytest.mark.parametrize("name", [name for name in experiments() if name.split(".")[0] in paper_results.VERDICTS])
 def test_experiments_of_papers_have_a_verdict_or_nothing_to_compare(name: str) -> None:
     experiment = experiments()[name]
     if any(paper_figures.is_number(value) for value in experiment.paper.values()):

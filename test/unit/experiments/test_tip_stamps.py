@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from continuum_robot.experiments.tip_stamps import (
+from validation.tip_stamps import (
     BATCHES,
     CLOCK,
     EXPOSURE,

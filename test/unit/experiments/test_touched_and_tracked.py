@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pictures import shows_something
 
-from continuum_robot.experiments.contact.reaction import STRATEGIES
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
+from validation.contact.reaction import STRATEGIES
 
 
 def test_a_wall_is_detected_and_every_answer_takes_most_of_the_force_away(tmp_path):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

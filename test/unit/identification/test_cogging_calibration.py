@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.cogging_fit import CoggingFit, fit_cogging
 from continuum_robot.identification.procedures.cogging import (
     CoggingCalibration,
@@ -26,6 +25,7 @@ from continuum_robot.identification.procedures.cogging_record import (
 )
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.virtual_stack import VirtualStack
 
 ROBOT = load_robot("opencr_five_tendon")
 PER_TURN_M = spooled_per_turn_m(ROBOT)

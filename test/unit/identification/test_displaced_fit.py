@@ -13,7 +13,7 @@ import pytest
 from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError, RecordingError, RobotFileError
-from continuum_robot.experiments.registry import experiments
+from continuum_robot.experiments.experiment import experiments
 from continuum_robot.identification.displaced.fit import blocks_of, identify_displaced
 from continuum_robot.identification.displaced.model import missing_pull, predicted_marker
 from continuum_robot.identification.recordings import TendonRecording, read_recording

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
 from continuum_robot.identification.motion.parameters import in_file
 from continuum_robot.identification.motion.tension_equations import DrivenRod
 from continuum_robot.identification.robot_keys import MASS, STIFFNESS, with_values
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.plants import ROD
+from validation.drives.chirped_robot import UnlikeSettings, chirped_robot
 
 ROBOT = load_robot("mixed_routing")
 START_N = np.array([3.0, 2.5, 3.5, 3.0, 2.0, 2.5, 3.0, 2.0])

@@ -11,8 +11,6 @@ import pytest
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
-from continuum_robot.experiments.drives.chirped_robot import UnlikeSettings, chirped_robot
-from continuum_robot.experiments.virtual_stack import VirtualStack
 from continuum_robot.identification.motion.fit import fit_forces, fit_motion
 from continuum_robot.identification.motion.parameters import (
     MotionFitSettings,
@@ -46,6 +44,8 @@ from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import ROD
+from continuum_robot.testing.virtual_stack import VirtualStack
+from validation.drives.chirped_robot import UnlikeSettings, chirped_robot
 
 ROBOT = load_robot("opencr_five_tendon")
 TWO = load_robot("two_segment")
