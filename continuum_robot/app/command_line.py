@@ -156,7 +156,6 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         },
     ),
     (DEVELOP, experiments.faults, "faults --json faults.json", {}),
-    (DEVELOP, experiments.bench, "bench --seconds 30 --json bench.json", {}),
     (DEVELOP, experiments.realtime, "realtime --seconds 60 --json realtime.json", {}),
 )
 """Group, function, example and what else typer is told of each."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that end in numbers: experiments of papers, the campaign of faults, the benchmark."""
+"""Commands that end in numbers: experiments of papers, the campaign of faults, the machine."""
 
 from __future__ import annotations
 
@@ -177,21 +177,6 @@ def faults(
             where=WorkerOptions(workers, scheduler),
         )
     )
-
-
-def bench(
-    json_file: JsonOption = None,
-    seconds: Annotated[
-        float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
-    ] = 30.0,
-) -> None:
-    """Measure the 1 kHz loop over DDS on this machine, beside a bare loop.
-
-    The driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
-    recorder come to it: rate, missed cycles, from the reading to its command written (p50, p99, max) and the CPU share
-    of each process. For the speed of the models: benchmarks/models.py of a clone.
-    """
-    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
 
 
 def realtime(

@@ -112,9 +112,7 @@ def view(options: ViewOptions) -> None:
     The emergency stop of the page is no safety device: keep the real one within reach.
     """
     part("view.admission").checked_origins(options.allow_origin)
-    if options.screenshot_file is None:
-        raise typer.Exit(part("view.page").run_view(options))
-    raise typer.Exit(part("view.screenshot").run_screenshot(options, options.screenshot_file, options.size))
+    raise typer.Exit(part("view.page").run_view(options))
 
 
 def controller(

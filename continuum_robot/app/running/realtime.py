@@ -13,8 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from continuum_robot.app.bench.driver import PERIOD_S, measure_form
 from continuum_robot.app.output import write_json
+from continuum_robot.app.running.driver_cycle import PERIOD_S, measure_form
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime import machine, timer_jitter
 from continuum_robot.runtime.cycle.forms import compiled_form

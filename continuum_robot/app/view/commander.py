@@ -255,12 +255,22 @@ class Commander:
 
     # Base stage
 
-    def aim_stage(self, position: Vector) -> None:
-        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it."""
-        if self._stage is None and not self.steering:
-            self.hold(lambda success, _sentence: None if success else self.drop_stage())
-        self._stage = position
-        self._stage_timer.reset()
+    def aim_stage(self, position: Vector, answer: Answer) -> None:
+        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it first.
+
+        It does not move where the reference source refuses that, or is not found; ``answer`` is told.
+        """
+
+        def held(success: bool, sentence: str) -> None:
+            if not success:
+                self.drop_stage()
+            answer(success, f"the stage stays where it is: {sentence}")
+
+        begins, self._stage = self._stage is None, position
+        if begins and not self.steering:
+            self.hold(held)
+        if self._stage is not None:
+            self._stage_timer.reset()
 
     def moves_stage(self, position: Vector) -> bool:
         """Whether the page moves the stage, which is at ``position``, (2,), m and rad."""

@@ -23,10 +23,9 @@ from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
-from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
-from continuum_robot.app.view.scene import Scene
+from continuum_robot.app.view.scene import ObstacleScene, Scene
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import ContinuumRobotError, DeviceError, RobotTimeoutError
 from continuum_robot.models.making import robot_model

@@ -53,7 +53,6 @@ COMMANDS = (
     "replay",
     "report",
     "repair",
-    "bench",
 )
 
 
