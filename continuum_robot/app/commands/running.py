@@ -150,7 +150,7 @@ def learn_floor(
     file, devices and settings of the monitor are the same: see its parameter free_motion. Where something touches, or
     nothing moves, nothing is learnt, and the floor of before is used on: exit code 1. Ctrl-C cancels.
     """
-    module = part("procedures.learn_floor")
+    module = part("procedures.on_stack")
     raise typer.Exit(module.run_learn_floor(duration, namespace, only_if_missing=only_if_missing))
 
 
@@ -206,4 +206,4 @@ def weigh(
     monitor and simulated robot know it. Nothing else may touch the robot. A simulated robot of constant curvature does
     not sag: weigh it with --bending-order 0.
     """
-    raise typer.Exit(part("procedures.weigh").run_weigh(radius, period, turns, bending_order, namespace, json))
+    raise typer.Exit(part("procedures.on_stack").run_weigh(radius, period, turns, bending_order, namespace, json))

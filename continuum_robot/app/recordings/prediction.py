@@ -18,6 +18,5 @@ def run_prediction(file: Path, robot: str, json_file: Path | None, console: Cons
     loaded = load_robot(robot)
     numbers = {"robot": loaded.name, "file": file.name, **agreement(replay(loaded, read_recording(file)))}
     print_table(console or Console(), f"{loaded.name}: {file.name}", ("number", ">value"), numbers.items())
-    if json_file is not None:
-        write_json(json_file, numbers)
+    write_json(json_file, numbers)
     return 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from continuum_robot.app.output import say
 from continuum_robot.app.recordings.run import find_recording, mcap_files
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.repairing import repair
@@ -21,10 +22,6 @@ def run_repair(path: Path, out: Path | None, console: Console | None = None) -> 
     name = bag.stem if bag.is_file() else bag.name
     folder = out or bag.parent / f"{name}_repaired"
     report = repair(files, folder)
-    (console or Console()).print(
-        f"{report.messages} messages in {folder}; {report.lost_bytes} bytes at the end were not readable",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    lost = f"{report.lost_bytes} bytes at the end were not readable"
+    say(console or Console(), f"{report.messages} messages in {folder}; {lost}")
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import say, write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
@@ -25,7 +25,6 @@ from continuum_robot.robot.file.whole_file import make_folder
 
 TRUE_SHAPE = "simulated_shape"
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH, TRUE_SHAPE)
-_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 def report_run(
@@ -101,12 +100,8 @@ def run_report(path: Path, robot: str | None, out: Path | None, console: Console
         make_folder(folder)
         numbers, plots = report_run(run, folder, run.robot(robot))
     if run.was_cut:
-        console.print(
-            f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable",
-            **_PLAIN,
-        )
-    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
-        console.print(line, **_PLAIN)
+        say(console, f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable")
+    say(console, *summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}")
     return 0
 
 
