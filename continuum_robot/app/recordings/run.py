@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rosbags.highlevel import AnyReader
-
 from continuum_robot.app.output import plain
+from continuum_robot.app.recordings.reading import open_bag
 from continuum_robot.errors import RecordingError, RobotFileError
-from continuum_robot.nodes.recordings.bag_reading import readable
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files, part_of
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.robot.description import Robot
@@ -174,11 +172,9 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
     """What the driver's and the supervisor's own messages say of a run that ended without its statistics."""
     faults: dict[str, None] = {}
     values: dict[str, str] = {}
-    with readable(run.given), AnyReader([run.bag]) as reader:
-        kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
-        desired = [connection for connection in reader.connections if connection.msgtype in kinds]
-        for connection, _, raw in reader.messages(connections=desired) if desired else ():
-            message: Any = reader.deserialize(raw, connection.msgtype)
+    kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
+    with open_bag(run.bag, run.given) as opened:
+        for connection, _, _, message in opened.messages(lambda one: one.msgtype in kinds):
             if connection.msgtype == kinds[0]:
                 faults |= dict.fromkeys(message.faults)
             else:
@@ -198,10 +194,8 @@ def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float
     moments: list[tuple[float, str]] = []
     latched: set[str] = set()
     topic = f"{namespace.rstrip('/')}/stack_status"
-    with readable(bag), AnyReader([bag]) as reader:
-        desired = [connection for connection in reader.connections if connection.topic == topic]
-        for connection, time_ns, raw in reader.messages(connections=desired) if desired else ():
-            message: Any = reader.deserialize(raw, connection.msgtype)
+    with open_bag(bag) as opened:
+        for _, time_ns, _, message in opened.messages(lambda one: one.topic == topic):
             moments += [(1e-9 * (time_ns - origin_ns), str(one)) for one in message.faults if one not in latched]
             latched = set(message.faults)
     return moments

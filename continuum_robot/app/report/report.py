@@ -60,19 +60,23 @@ def write_report(
     numbers = {"robot": robot.name, **metrics(recording, tracking, tip), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     faults = fault_moments(bag, recording.origin_ns, recording.namespace)
-    plots = [draw_tensions(recording, robot, folder, faults)]
-    if robot.takes_displacements:
-        plots.append(draw_displacements(recording, robot, folder, faults))
-    if timed:
-        plots.append(draw_timing(recording, numbers, folder))
-    if tracking is not None:
-        plots.insert(0, draw_tracking(tracking, robot, folder, faults))
-    if tip is not None:
-        plots.append(draw_tip(tip, robot, folder, faults))
-    if len(seen_shapes(recording)[0]):
-        plots.append(draw_shapes(recording, robot, folder))
-    if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
-        plots.append(draw_contact(recording, robot, folder, faults))
+    try:
+        plots = [draw_tensions(recording, robot, folder, faults)]
+        if robot.takes_displacements:
+            plots.append(draw_displacements(recording, robot, folder, faults))
+        if timed:
+            plots.append(draw_timing(recording, numbers, folder))
+        if tracking is not None:
+            plots.insert(0, draw_tracking(tracking, robot, folder, faults))
+        if tip is not None:
+            plots.append(draw_tip(tip, robot, folder, faults))
+        if len(seen_shapes(recording)[0]):
+            plots.append(draw_shapes(recording, robot, folder))
+        if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
+            plots.append(draw_contact(recording, robot, folder, faults))
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise RecordingError(Path(error.filename or folder), problem, "Make room on the disk") from error
     return numbers, plots
 
 

@@ -21,6 +21,7 @@ from rclpy.parameter import parameter_value_to_python
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from continuum_robot.app.client.motions import STAGE_PERIOD_S, STAGE_THERE
 from continuum_robot.app.client.stack_link import (
     CALL_TIMEOUT_S,
     ESTOP_TIMEOUT_S,
@@ -32,7 +33,6 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
     set_request,
 )
-from continuum_robot.app.client.stage_motion import PERIOD_S, THERE
 from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
@@ -117,7 +117,7 @@ class Commander:
         self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
         self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
         self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
-        self._stage_timer = node.create_timer(PERIOD_S, self._publish_stage, clock=steady)
+        self._stage_timer = node.create_timer(STAGE_PERIOD_S, self._publish_stage, clock=steady)
         self._push_timer = node.create_timer(EXTERNAL_FORCE_PERIOD_S, self._publish_push, clock=steady)
 
     # Stop and reset
@@ -274,7 +274,7 @@ class Commander:
 
     def moves_stage(self, position: Vector) -> bool:
         """Whether the page moves the stage, which is at ``position``, (2,), m and rad."""
-        if self._stage is not None and (np.abs(self._stage - position) < THERE).all():
+        if self._stage is not None and (np.abs(self._stage - position) < STAGE_THERE).all():
             self.drop_stage()
         return self._stage is not None
 

@@ -157,7 +157,7 @@ def test_what_cannot_be_calibrated_is_refused(
 
 
 def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(*_: object) -> None:
+    def opened(*_: object, **_named: object) -> None:
         raise AssertionError("opened before it asked")
 
     asked: list[str] = []
@@ -167,7 +167,7 @@ def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatc
         raise ParameterError("move", "no", "yes")
 
     monkeypatch.setattr(calibrate.backends, "tracker", lambda _robot: None)
-    monkeypatch.setattr(calibrate, "opened", opened)
+    monkeypatch.setattr(calibrate, "run_procedure", opened)
     with pytest.raises(ParameterError, match="move"):
         calibrate.run_calibrate(ROBOT, False, tmp_path / "out.yaml", ask=ask)
     assert len(asked) == 1

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the page needs ROS 2")
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
-from continuum_robot.app.client import stage_motion
+from continuum_robot.app.client import motions
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.stage import StageSliders
@@ -164,10 +164,10 @@ class Link:
 
 
 def test_a_motion_of_the_client_ends_where_it_was_asked_for_or_says_why_not(monkeypatch):
-    monkeypatch.setattr(stage_motion, "PERIOD_S", 1e-3)
+    monkeypatch.setattr(motions, "STAGE_PERIOD_S", 1e-3)
     task, goal = SimpleNamespace(check=lambda: None), np.array([0.045, 0.2])
-    assert stage_motion.move_stage(Link(), task, goal, 10.0) == pytest.approx(goal)
+    assert motions.move_stage(Link(), task, goal, 10.0) == pytest.approx(goal)
     with pytest.raises(RobotFaultError, match="following_error"):
-        stage_motion.move_stage(Link(problem="at fault: following_error"), task, goal, 10.0)
+        motions.move_stage(Link(problem="at fault: following_error"), task, goal, 10.0)
     with pytest.raises(RobotTimeoutError, match=r"stands at \[0\.0, 0\.2\]"):
-        stage_motion.move_stage(Link(step_m=0.0), task, goal, 0.02)
+        motions.move_stage(Link(step_m=0.0), task, goal, 0.02)
