@@ -13,7 +13,7 @@ import typer
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
 from continuum_robot.app.commands.arguments import EXIT_REFUSED
-from continuum_robot.app.commands.manual import ManualCommand, ManualGroup
+from continuum_robot.app.commands.options import ManualCommand, ManualGroup
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot.file.shipped_files import did_you_mean
 
@@ -156,7 +156,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         },
     ),
     (DEVELOP, experiments.faults, "faults --json faults.json", {}),
-    (DEVELOP, experiments.realtime, "realtime --seconds 60 --json realtime.json", {}),
+    (DEVELOP, experiments.realtime, "realtime --duration 60 --json realtime.json", {}),
 )
 """Group, function, example and what else typer is told of each."""
 

@@ -75,24 +75,13 @@ class TipResult:
 
 
 class Motions:
-    """Moves the reference of a robot, in turn with others that write it.
-
-    Parameters
-    ----------
-    link : to the stack
-    robot : of the stack
-    """
+    """Moves the reference of a robot, in turn with others that write it."""
 
     def __init__(self, link: StackLink, robot: RobotDescription) -> None:
         self._link, self._robot = link, robot
 
     def desired(self) -> Vector:
-        """Where the reference stands, shape (2m,), m: what is desired last, or else where the robot is.
-
-        Raises
-        ------
-        RobotFaultError : neither is known
-        """
+        """Where the reference stands, shape (2m,), m: what is desired last, or else where the robot is."""
         state = self._link.state(self._robot)
         start = state.reference_m if np.all(np.isfinite(state.reference_m)) else state.clarke_m
         if not np.all(np.isfinite(start)):
@@ -109,27 +98,14 @@ class Motions:
     def move(
         self, task: Task, goal: Vector, duration_s: float | None = None, tolerance_m: float | None = None
     ) -> MotionResult:
-        """From rest to rest, by a quintic polynomial.
-
-        Parameters
-        ----------
-        task : that this is the work of
-        goal : checked coordinates, shape (2m,), m
-        duration_s, tolerance_m : as of :meth:`continuum_robot.app.client.robot.Robot.move_to`
-        """
+        """From rest to rest, by a quintic polynomial."""
         begun_s = time.monotonic()
         with self._turn():
             self._approach(task, goal, duration_s)
         return self._arrived(task, goal, tolerance_m, begun_s)
 
     def follow(self, task: Task, at: ReferenceFunction, duration_s: float) -> MotionResult:
-        """Move to where a trajectory begins, then follow it.
-
-        Parameters
-        ----------
-        task : that this is the work of
-        at : the trajectory
-        """
+        """Move to where a trajectory begins, then follow it."""
         begun_s = time.monotonic()
         with self._turn():
             self._approach(task, checked(self._robot, at(0.0).position))
@@ -204,19 +180,7 @@ class Motions:
 
 
 def move_tip(link: StackLink, task: Task, target_m: Vector, timeout_s: float, topic: str = TIP_TARGET) -> TipResult:
-    """Publish a target of the tip, and wait for the outcome, or ``task`` is cancelled.
-
-    Parameters
-    ----------
-    link : to the stack
-    target_m : base frame, shape (3,), m
-    topic : of the target, ``tip_target`` or ``predictive_target``
-
-    Raises
-    ------
-    RobotFaultError : refused, a fault, or cancelled
-    RobotTimeoutError : the estimated tip did not settle at the goal, or the stack is not heard any more
-    """
+    """Publish a target of the tip, and wait for the outcome, or ``task`` is cancelled."""
     begun_s = time.monotonic()
     link.messages.forget("tip_state")
     link.publish_tip_target(target_m, topic=topic)
@@ -248,19 +212,7 @@ def move_tip(link: StackLink, task: Task, target_m: Vector, timeout_s: float, to
 
 
 def move_stage(link: StackLink, task: Task, goal: Vector, timeout_s: float) -> Vector:
-    """Bring the stage to a place, or until ``task`` is cancelled; where it stands then, (2,), m and rad.
-
-    Parameters
-    ----------
-    link : to the stack
-    goal : insertion and rotation, (2,), m and rad
-    timeout_s : s
-
-    Raises
-    ------
-    RobotFaultError : the stage or the stack is at fault, or cancelled
-    RobotTimeoutError : it did not arrive, or is not heard
-    """
+    """Bring the stage to a place, or until ``task`` is cancelled; where it stands then, (2,), m and rad."""
     end_s = time.monotonic() + timeout_s
     link.messages.forget(STAGE_STATE)
     while True:

@@ -15,8 +15,8 @@ from continuum_robot.app.commands.arguments import (
     SchedulerOption,
     WorkersOption,
     file_option,
+    part,
 )
-from continuum_robot.app.commands.parts import part
 from continuum_robot.workers import WorkerOptions
 
 SimulatedOption = Annotated[

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, without_effect
-from continuum_robot.app.commands.parts import part
+from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
 from continuum_robot.errors import ParameterError
 
 RunArgument = Annotated[

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, without_effect
-from continuum_robot.app.commands.manual import ManualCommand
-from continuum_robot.app.commands.options import with_options
-from continuum_robot.app.commands.parts import part
+from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
+from continuum_robot.app.commands.options import ManualCommand, with_options
 from continuum_robot.app.running.options import RESPAWNS, RUNS, DemoOptions, UpOptions
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.errors import ParameterError
@@ -31,12 +29,7 @@ class OptionalContact(ManualCommand):
     """A command whose option ``--contact`` may stand without its value, which is then empty."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context.
-
-        Parameters
-        ----------
-        args : words of the command line
-        """
+        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context."""
         given: list[str] = []
         for word, following in pairwise([*args, "--"]):
             given.append(word)
@@ -130,7 +123,7 @@ def controller(
     Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 1 where the driver
     refuses or does not answer.
     """
-    raise typer.Exit(part("running.controller").run_controller(name, namespace))
+    raise typer.Exit(part("procedures.on_stack").run_controller(name, namespace))
 
 
 def learn_floor(

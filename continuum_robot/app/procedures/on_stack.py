@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``learn-floor`` and ``weigh``: procedures of a running stack, with progress."""
+"""``controller``, ``learn-floor`` and ``weigh``: what is asked of a running stack, with progress."""
 
 from __future__ import annotations
 
@@ -18,6 +18,17 @@ from continuum_robot.app.output import say, write_json
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing import Turn, WeighingModel, weigh
 from continuum_robot.identification.weighing_motion import WeighingMotion
+from continuum_robot.srv import SwitchController
+
+
+def run_controller(name: str, namespace: str) -> int:
+    """Switch where a name is given, and say which controller commands then."""
+    with contextlib.closing(StackLink(namespace, "controller_command")) as link:
+        if name:
+            link.switch_controller(name)
+        answer = link.call(SwitchController, "switch_controller")
+    say(Console(), f"{answer.active or 'none'} commands the tendons; available: {', '.join(answer.available)}")
+    return 0
 
 
 def run_learn_floor(duration_s: float, namespace: str, *, only_if_missing: bool) -> int:
