@@ -20,6 +20,9 @@ from rich.text import Text
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
 
+_KEPT_WHOLE = 20
+"""Characters of a cell that is not broken where the terminal is narrow."""
+
 
 def counting_bar(console: Console) -> Progress:
     """A bar with what is being done, how many are done of how many, and the time; it goes when the work ends."""
@@ -29,11 +32,16 @@ def counting_bar(console: Console) -> Progress:
 
 def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print rows of texts and numbers; columns whose names begin with ``>`` are of numbers."""
+    cells = [[cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row] for row in rows]
+    widths = [max((row[k].cell_len for row in cells), default=0) for k in range(len(columns))]
+    least = [width if width <= _KEPT_WHOLE else 1 for width in widths]
+    fits = sum(least) + 3 * len(columns) <= console.width  # else all columns give way, and none is lost
     table = Table(title=title and escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else escape(shown(cell)) for cell in row))
+    for name, width in zip(columns, least, strict=True):
+        side: Any = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=side, overflow="fold", min_width=width if fits else None)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
 
 

@@ -342,10 +342,10 @@ def dark(image: np.ndarray) -> int:
 
 
 def test_browser_shows_the_robot(browser: Browser, shown: Shown) -> None:
-    shown.page.show_robot(False)
+    shown.page._server.scene.set_global_visibility(False)
     shown.wait(lambda: dark(picture(browser)) < 50, "the scene does not become empty", LONG_S)
     nothing = picture(browser)
-    shown.page.show_robot(True)
+    shown.page._server.scene.set_global_visibility(True)
     shown.wait(lambda: difference(picture(browser), nothing) > 1500, "no robot is seen", LONG_S)
 
 

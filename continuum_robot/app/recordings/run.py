@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.app.output import plain
 from continuum_robot.app.recordings.reading import open_bag
 from continuum_robot.errors import RecordingError, RobotFileError
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files, part_of
@@ -97,11 +96,6 @@ class RecordedRun:
                 f"holds a robot file that this version cannot use ({error.key}: {error.value!r})",
                 "Give a robot file for this version with --robot",
             ) from error
-
-
-def statistics_note(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Numbers of the running stack as metadata for the recorder."""
-    return {STATISTICS: json.dumps(plain(dict(numbers)), allow_nan=False)}
 
 
 @contextlib.contextmanager

@@ -142,10 +142,6 @@ class Page:
         took_s = time.monotonic() - begun_s
         return max((FRAME_S if watched else _IDLE_S) - took_s, took_s, _SENDING_S)
 
-    def show_robot(self, visible: bool) -> None:
-        """Show or hide all that is drawn."""
-        self._server.scene.set_global_visibility(visible)
-
     def mark(self) -> str:
         """A condition in JavaScript that is true once a browser has taken everything that was sent until now."""
         name = f"cr-mark-{self.frames}"
