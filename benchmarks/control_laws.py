@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot import load_robot
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.hysteresis import Hysteresis
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.cycle.foreign_controller import controller_of

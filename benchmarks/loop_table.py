@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the table of the loop in docs/benchmarks.md: python benchmarks/loop_table.py --idle FILES --loaded FILES.
 
-The files are of ``continuum-robot bench --json``. A cell has the median of its runs, and the range where there are more
+The files are of ``control_loop.py --json``. A cell has the median of its runs, and the range where there are more
 than one.
 """
 
@@ -80,7 +80,7 @@ def main() -> None:
         )
     given = vars(parser.parse_args())
     if not any(given.values()):
-        parser.error("no file: make some with continuum-robot bench --no-models --json FILE")
+        parser.error("no file: make some with benchmarks/control_loop.py --json FILE")
     read = {name: [json.loads(file.read_text(encoding="utf-8")) for file in files] for name, files in given.items()}
     print(table({name: runs for name, runs in read.items() if runs}))
 

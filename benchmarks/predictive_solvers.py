@@ -11,12 +11,12 @@ import time
 
 import numpy as np
 
-from continuum_robot import load_robot
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.control.tip.predictive import PredictiveSettings, PredictiveTip
 from continuum_robot.control.tip.predictive_problem import SOLVERS
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.file.shipped_files import shipped_file
+from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.mujoco.world import load_world
 
 CYCLES, PERIOD_S = 150, 0.02

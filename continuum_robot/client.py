@@ -6,7 +6,7 @@ from __future__ import annotations
 from continuum_robot.errors import missing_package
 
 try:
-    from continuum_robot.app.client.results import MotionResult, TipResult
+    from continuum_robot.app.client.motions import MotionResult, TipResult
     from continuum_robot.app.client.robot import Robot
     from continuum_robot.app.client.state import ContactState, RobotState
 except ModuleNotFoundError as error:

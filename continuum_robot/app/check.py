@@ -8,12 +8,10 @@ import math
 from pathlib import Path
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from continuum_robot.app.judgement import ERROR, WARNING, Judged, Judgement, bus_cycle_s, judge
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import print_table, say, write_json
 from continuum_robot.control.delay_margin import MOTORS, SERVOS, DelayMargin
 from continuum_robot.control.references import make_reference
 from continuum_robot.models.making import robot_model
@@ -43,14 +41,14 @@ def run_check(robot: str, json_file: Path | None, console: Console | None = None
             judged = _with_shape(_with_accuracy(judged, accuracy), loaded)
     _print_heading(console, loaded, summary.parts)
     if summary.columns:
-        console.print(_table(summary.columns))
-    for line in summary.lines:
-        console.print(line, highlight=False)
+        columns = summary.columns
+        rows = [(row, *(column[row] for column in columns.values())) for row in next(iter(columns.values()))]
+        print_table(console, "", ("segment", *(f">{name}" for name in columns)), rows)
+    say(console, *summary.lines)
     if accuracy is not None:
-        console.print(_accuracy_line(accuracy), highlight=False)
+        say(console, _accuracy_line(accuracy))
     _print_settings(console, loaded, judged)
-    if json_file is not None:
-        write_json(json_file, _numbers(loaded, summary, judged, accuracy))
+    write_json(json_file, _numbers(loaded, summary, judged, accuracy))
     return 0 if judged.works else 1
 
 
@@ -120,22 +118,21 @@ def abilities(robot: Robot) -> dict[str, str]:
 
 def _print_heading(console: Console, robot: Robot, parts: str) -> None:
     console.print(f"[bold]{robot.name}[/bold]  {robot.description}", highlight=False)
-    console.print(f"{robot.file_name}: a valid robot file", highlight=False, soft_wrap=True)
     gravity = ", ".join(f"{value:g}" for value in robot.gravity_m_per_s2)
-    console.print(
+    say(
+        console,
+        f"{robot.file_name}: a valid robot file",
         f"{parts}, {robot.tendon_count} tendons, {len(robot.strings)} strings, "
         f"{robot.length_m * 1e3:.4g} mm long, gravity ({gravity}) m/s² in the base frame\n",
-        highlight=False,
     )
 
 
 def _print_settings(console: Console, robot: Robot, judged: Judged) -> None:
-    for line in _setting_lines(robot, judged):
-        console.print(line, highlight=False)
+    say(console, *_setting_lines(robot, judged))
     for one in judged.judgements:
         color = "red" if one.level == ERROR else "yellow"
         console.print(f"[{color}]{one.level}[/{color}]: ", end="", highlight=False)
-        console.print(f"{one.key}: {one.cause}. {one.remedy}.", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{one.key}: {one.cause}. {one.remedy}.")
     for command, missing in abilities(robot).items():
         if missing:
             text = f"[yellow]not possible[/yellow]: no section {missing}"
@@ -144,24 +141,12 @@ def _print_settings(console: Console, robot: Robot, judged: Judged) -> None:
         else:
             text = "[green]ready[/green]"
         console.print(f"{command}: {text}", highlight=False)
-    if robot.derived:
-        console.print("\nDerived, since the file leaves them out:", highlight=False)
-        for line in robot.derived:
-            console.print(f"  {line}", highlight=False, markup=False)
-    if robot.assumed:
-        console.print("\nAssumed, that is, stated by no source:", highlight=False)
-        for key in robot.assumed:
-            console.print(f"  {key}", highlight=False, markup=False)
-
-
-def _table(columns: dict[str, dict[str, str]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("segment")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for row in next(iter(columns.values())):
-        table.add_row(row, *(column[row] for column in columns.values()))
-    return table
+    for heading, lines in (
+        ("Derived, since the file leaves them out", robot.derived),
+        ("Assumed, that is, stated by no source", robot.assumed),
+    ):
+        if lines:
+            say(console, f"\n{heading}:", *(f"  {line}" for line in lines))
 
 
 def _heat_line(actuators: Actuators, count: int) -> str:

@@ -13,7 +13,7 @@ import typer
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
 from continuum_robot.app.commands.arguments import EXIT_REFUSED
-from continuum_robot.app.commands.manual import ManualCommand, ManualGroup
+from continuum_robot.app.commands.options import ManualCommand, ManualGroup
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot.file.shipped_files import did_you_mean
 
@@ -155,8 +155,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
             "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
         },
     ),
-    (DEVELOP, experiments.bench, "bench --seconds 30 --json bench.json", {}),
-    (DEVELOP, experiments.realtime, "realtime --seconds 60 --json realtime.json", {}),
+    (DEVELOP, experiments.realtime, "realtime --duration 60 --json realtime.json", {}),
 )
 """Group, function, example and what else typer is told of each."""
 

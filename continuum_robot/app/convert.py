@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from continuum_robot.app.output import say
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.parts import VERSION, newest_values
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml, yaml_text
@@ -36,4 +37,4 @@ def run_convert(file: Path, out: Path) -> None:
         write_whole(out, text)
     except OSError as error:
         raise RobotFileError(out, "", str(error), "a path that can be written") from error
-    Console().print(f"robot file of version {VERSION}: {out}", markup=False, highlight=False, soft_wrap=True)
+    say(Console(), f"robot file of version {VERSION}: {out}")

@@ -11,12 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import print_table, say, write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.can_bus import bring_up_line
 from continuum_robot.drivers.serial_port import permission_remedy, ports
@@ -68,8 +66,7 @@ def run_devices(robot: str | None, json_file: Path | None, console: Console | No
     with console.status("listening ..."):
         findings = examine(loaded, hardware)
     _print(console, findings, robot)
-    if json_file is not None:
-        write_json(json_file, summary(findings, robot))
+    write_json(json_file, summary(findings, robot))
     return 1 if findings.missing else 0
 
 
@@ -163,25 +160,25 @@ def _realtime_priority() -> int:
 
 
 def _print(console: Console, findings: Findings, robot: str | None) -> None:
-    table = Table("port", "what", "usable", title="ports of this computer", box=box.SIMPLE_HEAD, title_justify="left")
-    for port in findings.ports:
-        name = escape(port.name) + "".join(f"\n= {escape(alias)}" for alias in port.aliases)
-        usable = f"[red]{escape(port.problem)}[/]" if port.problem else "[green]yes[/]"
-        table.add_row(name, escape(port.description), usable)
-    if findings.ports:
-        console.print(table)
+    rows = [
+        (
+            "\n= ".join((port.name, *port.aliases)),
+            port.description,
+            Text(port.problem, "red") if port.problem else Text("yes", "green"),
+        )
+        for port in findings.ports
+    ]
+    if rows:
+        print_table(console, "ports of this computer", ("port", "what", "usable"), rows)
     else:
-        console.print("No serial port and no CAN interface on this computer.")
+        say(console, "No serial port and no CAN interface on this computer.")
     if robot is not None:
-        title = f"devices of {escape(robot)}"
-        table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
-        for column in ("device", "place", "state", ""):
-            table.add_column(column, overflow="fold")
-        for device in findings.devices:
-            state = f"[{_COLOURS[device.state]}]{device.state}[/]"
-            table.add_row(device.device, escape(device.place), state, escape(device.detail))
-        console.print(table)
+        found = [
+            (device.device, device.place, Text(device.state, _COLOURS[device.state]), device.detail)
+            for device in findings.devices
+        ]
+        print_table(console, f"devices of {robot}", ("device", "place", "state", ""), found)
     if not findings.realtime_priority:
-        console.print(f"This user may not set a real-time priority: install {LIMITS} and log in again.")
+        say(console, f"This user may not set a real-time priority: install {LIMITS} and log in again.")
     if findings.missing:
         console.print(f"[red]{len(findings.missing)} of the robot's devices are missing.[/]")

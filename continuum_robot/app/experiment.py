@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from continuum_robot.app.output import counting_bar, print_table, shown, write_json
+from continuum_robot.app.output import counting_bar, print_table, say, shown, write_json
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.experiments.experiment import VALIDATED_HERE, Experiment, Progress, experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
@@ -30,10 +30,9 @@ def print_list(console: Console | None = None) -> None:
     names = experiments()
     width = max(map(len, names))
     for name, experiment in names.items():
-        console.print(f"{name:{width}}  {experiment.source}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"{name:{width}}  {experiment.source}")
     if not VALIDATED_HERE:
-        note = "Validations beyond the papers: in a checkout of the repository, folder validation/"
-        console.print(note, highlight=False, soft_wrap=True)
+        say(console, "Validations beyond the papers: in a checkout of the repository, folder validation/")
 
 
 def print_experiment(name: str, console: Console | None = None) -> None:
@@ -66,10 +65,10 @@ def run_experiment(
     _print_numbers(experiment, result, console)
     if json_file is not None:
         write_json(json_file, result)
-        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"numbers: {json_file}")
     if plots is not None:
         for figure in experiment.draw(result, plots):
-            console.print(f"figure: {figure}", markup=False, highlight=False, soft_wrap=True)
+            say(console, f"figure: {figure}")
     return result
 
 
@@ -105,11 +104,11 @@ def run_stored(
             progress.update(bar, advance=1)
             failed += not _tell(one.name, known[one.name], outcome, folder if store else None, console)
 
-        def say(text: str) -> None:
+        def show(text: str) -> None:
             progress.update(bar, description=escape(text))
 
         # Lines of progress come from this process alone.
-        run = partial(_run_one, plots=plots, say=say if where == HERE else None)
+        run = partial(_run_one, plots=plots, say=show if where == HERE else None)
         runner.run(run, [one.name for one in to_run], finished)
     for name, reason in skipped.items():
         console.print(f"skipped {name}: {escape(reason)}", soft_wrap=True, highlight=False)
@@ -171,7 +170,7 @@ def _print_numbers(experiment: Experiment, result: Mapping[str, Any], console: C
     print_table(console, experiment.name, ("number", ">here", ">paper"), rows)
     for key, value in experiment.paper.items():
         if key not in result:
-            console.print(f"paper: {key}: {shown(value)}", markup=False, highlight=False, soft_wrap=True)
+            say(console, f"paper: {key}: {shown(value)}")
 
 
 def _find(name: str) -> Experiment:

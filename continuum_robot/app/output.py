@@ -10,13 +10,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
+
+_KEPT_WHOLE = 20
+"""Characters of a cell that is not broken where the terminal is narrow."""
 
 
 def counting_bar(console: Console) -> Progress:
@@ -26,13 +31,24 @@ def counting_bar(console: Console) -> Progress:
 
 
 def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print rows of texts and numbers."""
-    table = Table(title=title and escape(title), title_justify="left", title_style="bold")
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left")
-    for row in rows:
-        table.add_row(*(escape(shown(cell)) for cell in row))
+    """Print rows of texts and numbers; columns whose names begin with ``>`` are of numbers."""
+    cells = [[cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row] for row in rows]
+    widths = [max((row[k].cell_len for row in cells), default=0) for k in range(len(columns))]
+    least = [width if width <= _KEPT_WHOLE else 1 for width in widths]
+    fits = sum(least) + 3 * len(columns) <= console.width  # else all columns give way, and none is lost
+    table = Table(title=title and escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for name, width in zip(columns, least, strict=True):
+        side: Any = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=side, overflow="fold", min_width=width if fits else None)
+    for row in cells:
+        table.add_row(*row)
     console.print(table)
+
+
+def say(console: Console, *lines: str) -> None:
+    """Print lines as they are, however long: paths in them can be copied."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def shown(value: Any) -> str:
@@ -46,8 +62,10 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def write_json(file: Path, numbers: Mapping[str, Any]) -> None:
-    """Write a flat mapping as JSON; NaN and infinity, which JSON has no word for, become null."""
+def write_json(file: Path | None, numbers: Mapping[str, Any]) -> None:
+    """Write a flat mapping as JSON where a file is given; NaN and infinity, which JSON has no word for, become null."""
+    if file is None:
+        return
     try:
         write_whole(file, json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n")
     except OSError as error:

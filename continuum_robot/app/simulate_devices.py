@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from rich import box
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
+from continuum_robot.app.output import print_table, say
 from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import StopRequest
@@ -42,10 +40,10 @@ def run_simulate_devices(robot: str, folder: Path, console: Console | None = Non
             hardware = switched_on(true_robot(loaded), force=_has_force(loaded), folder=folder)
         go_ahead_of_others()
         with DevicePorts(hardware, folder) as ports:
-            console.print(_table(ports, file))
+            print_table(console, f"simulated devices of {file}", ("device", "port"), _rows(ports))
             if truth := truth_file(loaded):
-                console.print(f"They move the robot of {truth} (simulation.truth).\n", markup=False, soft_wrap=True)
-            console.print(_NEXT.format(file=file), markup=False, highlight=False, soft_wrap=True)
+                say(console, f"They move the robot of {truth} (simulation.truth).\n")
+            say(console, _NEXT.format(file=file))
             with Live(console=console, auto_refresh=False) as live:
                 while ports.running and not stop.wait(_LOOK_S):
                     live.update(Text(words(hardware)), refresh=True)
@@ -92,18 +90,16 @@ def _has_force(robot: Robot) -> bool:
     return robot.hardware is not None and robot.hardware.force_sensor is not None
 
 
-def _table(ports: DevicePorts, file: Path) -> Table:
-    table = Table("device", "port", box=box.SIMPLE, title=f"simulated devices of {file}", title_justify="left")
+def _rows(ports: DevicePorts) -> list[tuple[str, str]]:
     hardware = ports.hardware
-    for channel, adapter in zip(hardware.boards, ports.adapters, strict=True):
-        table.add_row(f"motor board {channel}", escape(adapter.port))
-    for line in hardware.lines.values():
-        table.add_row(line.servos.title, escape(line.port))
+    adapters = zip(hardware.boards, ports.adapters, strict=True)
+    rows = [(f"motor board {channel}", str(adapter.port)) for channel, adapter in adapters]
+    rows += [(line.servos.title, str(line.port)) for line in hardware.lines.values()]
     if hardware.string_board is not None:
-        table.add_row("string-encoder board", escape(str(hardware.string_board.port)))
+        rows.append(("string-encoder board", str(hardware.string_board.port)))
     if hardware.rokubi is not None:
-        table.add_row("Rokubi force sensor", escape(str(hardware.rokubi.port)))
-    return table
+        rows.append(("Rokubi force sensor", str(hardware.rokubi.port)))
+    return rows
 
 
 _NEXT = """They stand as after their power-on: rotors not aligned, tendons slack, not homed. In another terminal:

@@ -7,12 +7,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from continuum_robot.app.judgement import bus_cycle_s
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import print_table, say, write_json
 from continuum_robot.control.delay_margin import MOTORS, SERVOS, DelayMargin
 from continuum_robot.control.tuning import GAIN_MARGIN, Tuning, tune
 from continuum_robot.errors import ParameterError
@@ -54,9 +52,8 @@ def run_tune(
     _print(console, loaded, found)
     if out is not None:
         write_fitted_robot(loaded, found, out)
-        console.print(f"Written to {out}. Judge it with: continuum-robot check {out}", highlight=False, soft_wrap=True)
-    if json_file is not None:
-        write_json(json_file, _numbers(loaded, found, out))
+        say(console, f"Written to {out}. Judge it with: continuum-robot check {out}")
+    write_json(json_file, _numbers(loaded, found, out))
     return 0
 
 
@@ -88,29 +85,26 @@ def reasons(robot: Robot, found: Tuning) -> list[str]:
 
 def _print(console: Console, robot: Robot, found: Tuning) -> None:
     old = None if robot.control is None else robot.control.gains
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("part", "gain", "in the file", "tuned", "unit"):
-        table.add_column(column, justify="left" if column in ("part", "gain", "unit") else "right")
+    rows = []
     for index, (part, gains) in enumerate(zip(robot.part_names, found.control.gains, strict=True)):
         for name, unit in (("p", "N/m"), ("i", "N/(m·s)"), ("d", "N·s/m")):
             before = "none" if old is None else f"{getattr(old[index], name):g}"
-            table.add_row(part if name == "p" else "", name, before, f"{getattr(gains, name):g}", unit)
+            rows.append((part if name == "p" else "", name, before, f"{getattr(gains, name):g}", unit))
     if found.margins.plant == SERVOS:
         before = f"{robot.control_settings.integral_per_s:g}"
-        table.add_row("all", "integral_per_s", before, f"{found.control.integral_per_s:g}", "1/s")
-    console.print(table)
+        rows.append(("all", "integral_per_s", before, f"{found.control.integral_per_s:g}", "1/s"))
+    print_table(console, "", ("part", "gain", ">in the file", ">tuned", "unit"), rows)
     if old is None:
         settings = found.control
-        console.print(
+        say(
+            console,
             f"The file has no section control: pretension {settings.pretension_n:.3g} N, forces by"
             f" {settings.tendon_forces}, bounds from limits.maximum_n.",
-            highlight=False,
         )
-    for line in reasons(robot, found):
-        console.print(line, highlight=False)
+    say(console, *reasons(robot, found))
     if found.before is not None:
-        console.print(f"Before: {_margins(found.before)}", highlight=False)
-    console.print(f"After:  {_margins(found.margins)}", highlight=False)
+        say(console, f"Before: {_margins(found.before)}")
+    say(console, f"After:  {_margins(found.margins)}")
 
 
 def _margins(found: DelayMargin) -> str:

@@ -78,8 +78,7 @@ def run_workspace(
     if plot is not None:
         _draw(found, plot)
         console.print(f"figure: {escape(str(plot))}", highlight=False, soft_wrap=True)
-    if json_file is not None:
-        write_json(json_file, numbers)
+    write_json(json_file, numbers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 import pytest
 import viser
+from pages.browser import Browser
 from viser import TransformControlsHandle
 from viser.transforms import SO3
 from websockets.sync.client import ClientConnection, connect
 
-from continuum_robot.app.view.browser import Browser
 from continuum_robot.app.view.guarded_server import HOST
 from continuum_robot.app.view.page import Page
 from continuum_robot.app.view.steering_range import on_step

@@ -21,16 +21,17 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 from continuum_robot.msg import ClarkeState, Contact, StackStatus, TipState
 from diagnostic_msgs.msg import DiagnosticStatus
 from page_hands import LONG_S, Hand, MessageHand, MouseHand, joined
+from pages.browser import Browser, find_browser
+from pages.page_picture import DRAWN, HIDE_NOTICES
 from ros_probe import Probe
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from continuum_robot.app.view.browser import Browser, find_browser
+from continuum_robot.app.view.controls.parameters import PRETENSION
 from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.page import Page
-from continuum_robot.app.view.screenshot import DRAWN, HIDE_NOTICES
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.simulated.external_force import EXTERNAL_FORCE_TOPIC
@@ -131,8 +132,8 @@ def test_every_control_has_its_effect_on_the_stack(
 def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStack) -> None:
     """A control that the page has and that is not moved here fails the test."""
     panel = page.panel
-    lazy = (panel.trajectory, panel.gains, panel.drives, panel.touching)
-    assert wait_for(lambda: lazy[0].play and lazy[1].pretension and lazy[2].dropdown and lazy[3].resume, LONG_S), (
+    folders = panel.folders.values()
+    assert wait_for(lambda: panel.trajectory.play and all(one.controls for one in folders), LONG_S), (
         "controls are missing"
     )
 
@@ -182,7 +183,9 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     hand.choose("feed cogging forward", "off", lambda: parameter("tendon_driver", "cogging") == "off")
     value = hand.slide("pretension, N", 0.25, lambda value: 4.0 < value < 6.0)
     probe.wait(lambda: parameter("clarke_controller", "pretension_n") == pytest.approx(value), LONG_S)
-    for name, slider in panel.gains.gains.items():
+    for name, slider in panel.folders["gains"].controls.items():
+        if name == PRETENSION:
+            continue
         value = hand.slide(slider.label, 0.2, lambda value, most=slider.max: 0.15 * most < value < 0.24 * most)
         probe.wait(partial(is_gain, parameter, name, value), LONG_S, f"{name} is not set")
     # Push

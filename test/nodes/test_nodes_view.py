@@ -21,17 +21,18 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 from continuum_robot.msg import ClarkeState
 from continuum_robot.srv import TakeReference
 from page_hands import joined, look, send_value
+from pages.browser import Browser, find_browser
+from pages.page_picture import HIDE_NOTICES, READY
 from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from std_msgs.msg import String
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from continuum_robot.app.view.browser import Browser, find_browser
+from continuum_robot.app.view.controls.parameters import PRETENSION, STRATEGY
 from continuum_robot.app.view.controls.steering import HOLDS, PLANE, PLAYS, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.guarded_server import HOST
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.page import Page, robot_of_stack
-from continuum_robot.app.view.screenshot import HIDE_NOTICES, READY
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import qos
@@ -195,30 +196,31 @@ def test_target_of_the_tip_is_reached(shown: Shown) -> None:
 
 
 def test_gains_and_pretension_are_set_within_the_nodes_ranges(shown: Shown, probe: Probe) -> None:
-    controls = shown.page.panel.gains
-    shown.wait(lambda: controls.pretension is not None, "the controller's parameters are not found")
-    assert controls.gains
+    folder = shown.page.panel.folders["gains"]
+    shown.wait(lambda: folder.controls, "the controller's parameters are not found")
+    pretension = folder.controls[PRETENSION]
     robot = load_robot(ROBOT)
     assert robot.limits is not None
-    assert controls.pretension.max == robot.limits.maximum_n
-    controls.pretension.value = 4.0
+    assert pretension.max == robot.limits.maximum_n
+    pretension.value = 4.0
     probe.wait(lambda: probe.get_parameter("clarke_controller", "pretension_n") == 4.0, LONG_S)
-    name, slider = next(iter(controls.gains.items()))
+    name, slider = next(item for item in folder.controls.items() if item[0].startswith("gains."))
     assert slider.min <= slider.value <= slider.max
     slider.value = 1.1 * slider.value
     probe.wait(lambda: probe.get_parameter("clarke_controller", name) == pytest.approx(slider.value), LONG_S)
 
 
 def test_what_it_does_when_something_touches_is_chosen(shown: Shown, probe: Probe) -> None:
-    touching = shown.page.panel.touching
-    shown.wait(lambda: touching.dropdown is not None, "the reference source's parameters are not found")
-    assert touching.dropdown.value == "ignore"
+    touching = shown.page.panel.folders["touching"]
+    shown.wait(lambda: touching.controls, "the reference source's parameters are not found")
+    dropdown = touching.controls[STRATEGY]
+    assert dropdown.value == "ignore"
 
     def is_asked(strategy: str) -> bool:
         return probe.get_parameter("reference_source", "reaction.strategy") == strategy
 
     for strategy in ("comply", "ignore"):
-        touching.dropdown.value = strategy
+        dropdown.value = strategy
         probe.wait(partial(is_asked, strategy), LONG_S)
 
 
@@ -340,10 +342,10 @@ def dark(image: np.ndarray) -> int:
 
 
 def test_browser_shows_the_robot(browser: Browser, shown: Shown) -> None:
-    shown.page.show_robot(False)
+    shown.page._server.scene.set_global_visibility(False)
     shown.wait(lambda: dark(picture(browser)) < 50, "the scene does not become empty", LONG_S)
     nothing = picture(browser)
-    shown.page.show_robot(True)
+    shown.page._server.scene.set_global_visibility(True)
     shown.wait(lambda: difference(picture(browser), nothing) > 1500, "no robot is seen", LONG_S)
 
 
@@ -375,7 +377,7 @@ def test_robot_without_control_settings_is_shown_and_not_steered(tmp_path: Path)
         page.frame()
         assert page.frames == 1
         assert page.panel.steering is None
-        assert page.panel.gains is None
+        assert not page.panel.folders
 
 
 def test_slow_drawing_leaves_time_to_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,15 +24,7 @@ from continuum_robot.robot.loading import load_robot
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
-    """A robot that can be talked to.
-
-    Attributes
-    ----------
-    link : to its stack
-    robot : of the robot file
-    stack : the nodes that this program brought up, None where it joined others
-    closing : what has to be closed, in order
-    """
+    """A robot that can be talked to."""
 
     link: StackLink
     robot: RobotDescription
@@ -41,14 +33,7 @@ class Connection:
 
 
 def bring_up(options: StackOptions, timeout_s: float, *, processes: bool = True) -> Connection:
-    """Bring a stack up; its reference source holds the robot where it is.
-
-    Parameters
-    ----------
-    options : of the stack
-    timeout_s : for its nodes to be up, s
-    processes : in processes beside this one, where nothing that this program does makes the loop wait; else in this one
-    """
+    """Bring a stack up; its reference source holds the robot where it is."""
     robot = load_for_stack(options)
 
     def prepare() -> None:

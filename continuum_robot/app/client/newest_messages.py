@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest message of some topics, taken when asked for, at no cost to any executor in between.
-
-Names
------
-topic : name as it was given to ``listen``
-kind : type of message
-"""
+"""The newest message of some topics, taken when asked for, at no cost to any executor in between."""
 
 from __future__ import annotations
 
@@ -28,10 +22,6 @@ class NewestMessages:
     """Listens with a node that is not spun: the middleware keeps the newest message until it is asked for.
 
     May be asked by several threads.
-
-    Parameters
-    ----------
-    node : that nobody spins
     """
 
     def __init__(self, node: Node) -> None:
@@ -44,12 +34,7 @@ class NewestMessages:
         self._names: dict[bytes, str] = {}
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
-        """Subscribe to a further topic.
-
-        Parameters
-        ----------
-        profile : quality of service, None for the newest message, best effort
-        """
+        """Subscribe to a further topic."""
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
         if topic in STREAM_OWNERS:
             self._claims[topic] = stream_claim(self._node, topic)
@@ -71,12 +56,7 @@ class NewestMessages:
             return time.monotonic() - self._taken_s.get(topic, -math.inf)
 
     def fresh(self, topic: str, within_s: float = math.inf) -> Any:
-        """The newest message of a topic, None where it was taken longer ago, or the topic is not listened to.
-
-        Parameters
-        ----------
-        within_s : how old it may be, s
-        """
+        """The newest message of a topic, None where it was taken longer ago, or the topic is not listened to."""
         newest = self[topic] if topic in self._subscriptions else None
         return newest if self.silent_s(topic) < within_s else None
 

@@ -18,14 +18,7 @@ from continuum_robot.robot.description import Robot as RobotDescription
 
 
 def recorder_parameters(robot: RobotDescription, state: RobotState, folder: Path) -> dict[str, Any]:
-    """Parameters of a recorder beside a running stack that does not know of it.
-
-    Parameters
-    ----------
-    robot : of the stack
-    state : of it now
-    folder : in which the recording's folder is made
-    """
+    """Parameters of a recorder beside a running stack that does not know of it."""
     in_lockstep = {"clock": "lockstep", "looks_on": True, "qos.depth": LOCKSTEP_DEPTH}
     return {
         "robot": str(robot.file_name or robot.name),
@@ -36,12 +29,7 @@ def recorder_parameters(robot: RobotDescription, state: RobotState, folder: Path
 
 @contextlib.contextmanager
 def recorded(link: StackLink, robot: RobotDescription, path: Path) -> Iterator[Path]:
-    """Record all topics of the stack. Arguments as of :meth:`continuum_robot.app.client.robot.Robot.record`.
-
-    Raises
-    ------
-    DeviceError : it cannot be written
-    """
+    """Record all topics of the stack. Arguments as of :meth:`continuum_robot.app.client.robot.Robot.record`."""
     overrides = recorder_parameters(robot, link.state(), path.parent) | {"name": path.name}
     node = Recorder(
         context=link.context,

@@ -28,9 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.action import CheckTendons, HomeTendons, LearnFloor
 from continuum_robot.app.client.connection import Connection, bring_up, join
-from continuum_robot.app.client.motions import Motions
+from continuum_robot.app.client.motions import MotionResult, Motions, TipResult, move_stage, move_tip
 from continuum_robot.app.client.recording import recorded
-from continuum_robot.app.client.results import MotionResult, TipResult
 from continuum_robot.app.client.stack_link import (
     ESTOP_TIMEOUT_S,
     OPERATION_TIMEOUT_S,
@@ -38,14 +37,12 @@ from continuum_robot.app.client.stack_link import (
     SOURCE,
     StackLink,
 )
-from continuum_robot.app.client.stage_motion import move_stage
 from continuum_robot.app.client.state import ContactState, RobotState
 from continuum_robot.app.client.task import Task
-from continuum_robot.app.client.tip_motion import move_tip
 from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
-from continuum_robot.app.client.weighing import turn_to_weigh
 from continuum_robot.app.running.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
+from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotTimeoutError
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.identification.weighing import Turn
@@ -432,7 +429,18 @@ class Robot:
         motion : None: that of :meth:`weighing_motion`
         progress : called with the time into the motion, s
         """
-        return turn_to_weigh(self, self.weighing_motion() if motion is None else motion, progress)
+        turns = motion or self.weighing_motion()
+        rows: list[tuple[int, Vector, Vector]] = []
+
+        def at(time_s: float) -> ClarkeReference:
+            state = self.state
+            rows.append((turns.arc(time_s), state.displacement_m, state.tension_n))
+            if progress is not None:
+                progress(time_s)
+            return turns.at(time_s)
+
+        self.follow(at, turns.duration_s)
+        return Turn.of_samples(*zip(*rows, strict=True))
 
     def play(self, kind: str | None = None, **settings: Any) -> None:
         """Have the reference source play a trajectory until something else is asked for; returns at once.

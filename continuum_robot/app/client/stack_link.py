@@ -64,8 +64,6 @@ ESTOP_TIMEOUT_S = 1.0
 OPERATION_TIMEOUT_S = 120.0
 REFERENCE_PERIOD_S = 0.01
 POLL_S = 0.01
-MATCH_S = 0.2
-"""A goal is not sent twice, so the server is given this time to find the new client's readers before it answers, s."""
 LONGEST_SILENCE_S = 3.0
 """After so long without a state of the tendons a motion is given up, s: the stack is gone, or the network to it."""
 

@@ -17,13 +17,7 @@ POLL_S = 0.1
 
 
 class Task:
-    """Work that has begun.
-
-    Parameters
-    ----------
-    name : for errors
-    work : is called with the task, and looks at :meth:`check` now and then
-    """
+    """Work that has begun."""
 
     def __init__(self, name: str, work: Callable[[Task], Any]) -> None:
         self.name = name
@@ -54,16 +48,7 @@ class Task:
         self._thread.join(END_TIMEOUT_S)
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait for what the work returns, or raise what it raised.
-
-        Parameters
-        ----------
-        timeout_s : s; None: for as long as it takes
-
-        Raises
-        ------
-        RobotTimeoutError : it is not over yet; it goes on
-        """
+        """Wait for what the work returns, or raise what it raised."""
         end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         self._thread.join(POLL_S)
         while not self.done:

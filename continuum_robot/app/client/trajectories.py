@@ -23,16 +23,7 @@ Trajectory = str | Path | Reference | Callable[[float], "ArrayLike | ClarkeRefer
 
 
 def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
-    """Clarke coordinates as an array of their own, shape (2m,), m.
-
-    Parameters
-    ----------
-    robot : whose coordinates and limits
-
-    Raises
-    ------
-    ParameterError : not finite, wrong number of values, or beyond the largest displacement of a tendon
-    """
+    """Clarke coordinates as an array of their own, shape (2m,), m."""
     desired = np.array(clarke, dtype=float)
     if desired.shape != (robot.coordinate_count,) or not np.all(np.isfinite(desired)):
         raise ParameterError("clarke", clarke, f"{robot.coordinate_count} finite values in m")
@@ -51,18 +42,7 @@ def checked(robot: RobotDescription, clarke: ArrayLike) -> Vector:
 
 
 def as_function(robot: RobotDescription, trajectory: Trajectory) -> tuple[ReferenceFunction, float]:
-    """A trajectory as a function of the time, and how long it lasts, s; inf without end.
-
-    Parameters
-    ----------
-    robot : that is to follow
-    trajectory : as of :meth:`continuum_robot.app.client.robot.Robot.follow`
-
-    Raises
-    ------
-    ParameterError : none of these
-    RecordingError : a CSV file that cannot be used
-    """
+    """A trajectory as a function of the time, and how long it lasts, s; inf without end."""
     if isinstance(trajectory, (str, Path)):
         trajectory = read_csv_reference(Path(trajectory).expanduser(), robot.coordinate_count)
     at = getattr(trajectory, "at", None)
@@ -93,14 +73,7 @@ class _Differentiated:
 
 
 def source_parameters(robot: RobotDescription, kind: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """ROS parameters with which the reference source plays a trajectory.
-
-    Parameters
-    ----------
-    robot : that is to follow
-    kind : of the trajectory; None: the robot file's own
-    settings : fields of ReferenceSettings over those
-    """
+    """ROS parameters with which the reference source plays a trajectory."""
     values: dict[str, Any] = {}
     if kind is None and robot.reference is not None:
         values = {name: getattr(robot.reference, name) for name in ReferenceSettings.__dataclass_fields__}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that end in numbers: experiments of papers, the benchmark."""
+"""Commands that end in numbers: experiments of the papers, and how this machine keeps time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from continuum_robot.app.commands.arguments import (
     SchedulerOption,
     WorkersOption,
     output_folder,
+    part,
     without_effect,
 )
-from continuum_robot.app.commands.manual import ManualCommand
-from continuum_robot.app.commands.parts import part
+from continuum_robot.app.commands.options import ManualCommand
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 
@@ -27,12 +27,7 @@ class ExperimentHelp(ManualCommand):
     """A command whose ``--help`` behind the name of an experiment is about that experiment."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Print the help of an experiment where it is asked for; ``ctx`` is the parser's context.
-
-        Parameters
-        ----------
-        args : words of the command line
-        """
+        """Print the help of an experiment where it is asked for; ``ctx`` is the parser's context."""
         asked = [word for word in args if word in ("--help", "-h")]
         if asked and args[0] not in asked and not args[0].startswith("-"):
             part("experiment").print_experiment(args[0])
@@ -97,24 +92,11 @@ def experiment(
     module.run_experiment(name, own, json_file, plots)
 
 
-def bench(
-    json_file: JsonOption = None,
-    seconds: Annotated[
-        float, typer.Option(metavar="S", min=2.0, max=3600.0, help="Length of each run of the 1 kHz loop, s.")
-    ] = 30.0,
-) -> None:
-    """Measure the 1 kHz loop over DDS on this machine, beside a bare loop.
-
-    The driver without ROS, with all nodes in one process and in separate processes, and while a page, a client and a
-    recorder come to it: rate, missed cycles, from the reading to its command written (p50, p99, max) and the CPU share
-    of each process. For the speed of the models: benchmarks/models.py of a clone.
-    """
-    raise typer.Exit(part("bench.bench").run_bench(seconds, json_file))
 
 
 def realtime(
     json_file: JsonOption = None,
-    seconds: Annotated[
+    duration: Annotated[
         float, typer.Option(metavar="S", min=1.0, max=86400.0, help="Length of the timer's measurement, s.")
     ] = 30.0,
     priority: Annotated[
@@ -131,21 +113,13 @@ def realtime(
     driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
     docs/realtime.md shows how to set up a machine.
     """
-    raise typer.Exit(part("running.realtime").run_realtime(seconds, json_file, priority=priority))
+    raise typer.Exit(part("running.realtime").run_realtime(duration, json_file, priority=priority))
 
 
 def own_options(arguments: Sequence[str]) -> dict[str, str | bool]:
     """Options that follow an experiment's name, ``["--robot", "a.yaml", "--fast"]`` -> ``{"robot": "a.yaml", ...}``.
 
     An option without a value counts as true, ``true`` and ``false`` are no texts; hyphens in names become underscores.
-
-    Parameters
-    ----------
-    arguments : words of the command line
-
-    Raises
-    ------
-    ParameterError : an argument that is not an option, or an option given twice
     """
     options: dict[str, str | bool] = {}
     rest = list(arguments)

@@ -15,8 +15,8 @@ from continuum_robot.app.commands.arguments import (
     SchedulerOption,
     WorkersOption,
     file_option,
+    part,
 )
-from continuum_robot.app.commands.parts import part
 from continuum_robot.workers import WorkerOptions
 
 SimulatedOption = Annotated[
@@ -160,7 +160,7 @@ def calibrate_torque(
     def ask(sentence: str) -> None:
         typer.confirm(f"{sentence} Ready?", abort=True)
 
-    module = part("procedures.calibrations")
+    module = part("procedures.run")
     asked = None if yes or simulated else ask
     raise typer.Exit(
         module.run_calibrate_torque(robot, simulated, tendon, mass, out=out, json_file=json_file, ask=asked)
@@ -192,7 +192,7 @@ def calibrate_cogging(
     so far is fed forward. The driver feeds it forward in its cycle: see its parameter cogging. Do it after home; after
     the motors were aligned again the angles are lost, and it is due again. Ctrl-C releases the tendons.
     """
-    module = part("procedures.calibrations")
+    module = part("procedures.run")
     raise typer.Exit(
         module.run_calibrate_cogging(robot, simulated, speed or (), tension, plot=plot, json_file=json_file)
     )

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command of typer with the options of a dataclass (:mod:`continuum_robot.nodes.stack.option_list`)."""
+"""Commands of typer: with the options of a dataclass (:mod:`continuum_robot.nodes.stack.option_list`), and ``--help``
+as a manual that reads at 80 columns, options and commands in groups.
+"""
 
 from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
 
@@ -16,14 +19,7 @@ _enumeration: Any = enum.Enum
 
 
 def with_options(options: type[Any], face: str, argument: str = "") -> Callable[[Callable[[Any], None]], Any]:
-    """Make a command of a function that takes options; its help is the function's docstring.
-
-    Parameters
-    ----------
-    options : dataclass
-    face : at which the command offers them
-    argument : name of the option that is an argument; empty: none is
-    """
+    """Make a command of a function that takes options; its help is the function's docstring."""
 
     def decorated(run: Callable[[Any], None]) -> Callable[..., None]:
         shown = list(offered(options, face))
@@ -71,3 +67,44 @@ def _parameter(one: Offered, *, is_argument: bool) -> inspect.Parameter:
     return inspect.Parameter(
         one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
     )
+
+
+_FIRST = {"argument": "Arguments", "option": "Options"}
+_GROUP = "rich_help_panel"  # typer's name of it
+_SENTENCE = 300  # characters: the first sentence of a command is never cut
+
+
+def _write(formatter: Any, rows: Iterable[tuple[str, Any]]) -> None:
+    groups: dict[str, list[Any]] = {}
+    for group, row in rows:
+        groups.setdefault(group, []).append(row)
+    for group, members in groups.items():
+        with formatter.section(group):
+            formatter.write_dl(members)
+
+
+def _options(command: Any, ctx: Any) -> Iterable[tuple[str, Any]]:
+    for one in command.get_params(ctx):
+        record = one.get_help_record(ctx)
+        if record is not None:
+            yield getattr(one, _GROUP, None) or _FIRST[one.param_type_name], record
+
+
+class ManualCommand(TyperCommand):
+    """A command whose options are listed in their groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write them; ``ctx`` is the parser's context, ``formatter`` writes the page."""
+        rows = list(_options(self, ctx))
+        _write(formatter, sorted(rows, key=lambda row: row[0] not in _FIRST.values()))
+
+
+class ManualGroup(TyperGroup):
+    """Commands that are listed in their groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write options and commands; ``ctx`` is the parser's context, ``formatter`` writes the page."""
+        _write(formatter, _options(self, ctx))
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        lines = ((getattr(one, _GROUP), (name, one.get_short_help_str(_SENTENCE))) for name, one in found if one)
+        _write(formatter, lines)

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, without_effect
-from continuum_robot.app.commands.parts import part
+from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
 from continuum_robot.errors import ParameterError
 
 RunArgument = Annotated[
@@ -56,7 +55,7 @@ def replay(
             expected = "a robot file with a `recording` section, as identify-geometry and identify write it, for a .csv"
             raise ParameterError("--robot", None, expected)
         without_effect("with a .csv", {"--realtime": realtime, "--out": out != Path("replays")})
-        raise typer.Exit(part("recordings.prediction").run_prediction(run, robot, json_file))
+        raise typer.Exit(part("recordings.commands").run_prediction(run, robot, json_file))
     module = part("recordings.replay_run")
     raise typer.Exit(module.run_replay_of_run(run, robot, realtime=realtime, out=out, json_file=json_file))
 
@@ -93,4 +92,4 @@ def repair(
     The recorder hands everything older than 0.55 s to the operating system. What a kill leaves lacks the index at the
     file's end, without which ros2 bag, rosbags and Foxglove do not open it. The old file is left as it is.
     """
-    raise typer.Exit(part("recordings.repair").run_repair(run, out))
+    raise typer.Exit(part("recordings.commands").run_repair(run, out))

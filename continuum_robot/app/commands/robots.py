@@ -14,8 +14,8 @@ from continuum_robot.app.commands.arguments import (
     SchedulerOption,
     WorkersOption,
     file_option,
+    part,
 )
-from continuum_robot.app.commands.parts import part
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, without_effect
-from continuum_robot.app.commands.manual import ManualCommand
-from continuum_robot.app.commands.options import with_options
-from continuum_robot.app.commands.parts import part
+from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
+from continuum_robot.app.commands.options import ManualCommand, with_options
 from continuum_robot.app.running.options import RESPAWNS, RUNS, DemoOptions, UpOptions
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.errors import ParameterError
@@ -31,12 +29,7 @@ class OptionalContact(ManualCommand):
     """A command whose option ``--contact`` may stand without its value, which is then empty."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context.
-
-        Parameters
-        ----------
-        args : words of the command line
-        """
+        """Give ``--contact`` an empty value where none follows; ``ctx`` is the parser's context."""
         given: list[str] = []
         for word, following in pairwise([*args, "--"]):
             given.append(word)
@@ -112,9 +105,7 @@ def view(options: ViewOptions) -> None:
     The emergency stop of the page is no safety device: keep the real one within reach.
     """
     part("view.admission").checked_origins(options.allow_origin)
-    if options.screenshot_file is None:
-        raise typer.Exit(part("view.page").run_view(options))
-    raise typer.Exit(part("view.screenshot").run_screenshot(options, options.screenshot_file, options.size))
+    raise typer.Exit(part("view.page").run_view(options))
 
 
 def controller(
@@ -132,7 +123,7 @@ def controller(
     Tensions do not jump. Every motion ends; after it the robot holds where it is. Exit code 1 where the driver
     refuses or does not answer.
     """
-    raise typer.Exit(part("running.controller").run_controller(name, namespace))
+    raise typer.Exit(part("procedures.on_stack").run_controller(name, namespace))
 
 
 def learn_floor(
@@ -152,7 +143,7 @@ def learn_floor(
     file, devices and settings of the monitor are the same: see its parameter free_motion. Where something touches, or
     nothing moves, nothing is learnt, and the floor of before is used on: exit code 1. Ctrl-C cancels.
     """
-    module = part("procedures.learn_floor")
+    module = part("procedures.on_stack")
     raise typer.Exit(module.run_learn_floor(duration, namespace, only_if_missing=only_if_missing))
 
 
@@ -208,4 +199,4 @@ def weigh(
     monitor and simulated robot know it. Nothing else may touch the robot. A simulated robot of constant curvature does
     not sag: weigh it with --bending-order 0.
     """
-    raise typer.Exit(part("procedures.weigh").run_weigh(radius, period, turns, bending_order, namespace, json))
+    raise typer.Exit(part("procedures.on_stack").run_weigh(radius, period, turns, bending_order, namespace, json))

@@ -23,10 +23,9 @@ from launch.events.process import ProcessExited
 from launch_ros.actions import Node
 
 from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
-from continuum_robot.app.launching.plan import Program, programs_of_stack
+from continuum_robot.app.launching.plan import Program, programs_of_stack, write_scaled
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.processes import RESPAWN_DELAY_S
-from continuum_robot.app.running.rviz_view import write_scaled
 from continuum_robot.errors import MISCONFIGURED, ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.dds_environment import set_dds_environment
 from continuum_robot.robot.file.shipped_files import shipped_file

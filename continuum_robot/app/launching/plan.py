@@ -4,8 +4,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from continuum_robot.app.launching.arguments import LaunchOptions
 from continuum_robot.app.running.simulation_level import LOCKSTEP
@@ -16,10 +21,20 @@ from continuum_robot.app.running.stack import (
     stop_grace_s,
     with_simulation_level,
 )
+from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base.params_file import ParamsFile
 from continuum_robot.nodes.stack.option_list import LAUNCH, NODE, from_texts, named
 from continuum_robot.nodes.stack.options import CONTROL_LOOP, IN_CYCLE, MANAGED_NODES, StackOptions
+from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import find_robot_file
+
+# The shipped configuration is that of a robot of this length.
+REFERENCE_LENGTH_M = 0.2
+_DISPLAY_LENGTHS = {
+    "rviz_default_plugins/Grid": ("Cell Size",),
+    "rviz_default_plugins/Path": ("Line Width", "Radius", "Head Diameter", "Head Length", "Shaft Diameter"),
+    "rviz_default_plugins/TF": ("Marker Scale",),
+}
 
 
 @dataclass(frozen=True)
@@ -96,3 +111,32 @@ def _composed_parameters(options: StackOptions, given: LaunchOptions) -> dict[st
         "serial_port": given.serial_port,
         "force_port": given.force_port,
     }
+
+
+def scaled_configuration(configuration: dict[str, Any], length_m: float) -> dict[str, Any]:
+    """A configuration whose view and line widths fit a robot."""
+    factor = length_m / REFERENCE_LENGTH_M
+    try:
+        manager = configuration["Visualization Manager"]
+        for display in manager["Displays"]:
+            for name in _DISPLAY_LENGTHS.get(display["Class"], ()):
+                if name in display:
+                    display[name] *= factor
+        view = manager["Views"]["Current"]
+        for name in ("Distance", "Near Clip Distance", "Focal Shape Size"):
+            view[name] *= factor
+        for axis in "XYZ":
+            view["Focal Point"][axis] *= factor
+    except (KeyError, TypeError) as error:
+        raise ParameterError(
+            "rviz configuration", str(error), "an rviz configuration with displays and a view"
+        ) from None
+    return configuration
+
+
+def write_scaled(configuration: Path, robot: Robot) -> Path:
+    """A file of :func:`scaled_configuration` for a robot."""
+    scaled = scaled_configuration(yaml.safe_load(configuration.read_text(encoding="utf-8")), robot.length_m)
+    file = Path(tempfile.mkdtemp(prefix="continuum_robot_rviz_")) / configuration.name
+    file.write_text(yaml.safe_dump(scaled, sort_keys=False), encoding="utf-8")
+    return file

@@ -10,9 +10,9 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from continuum_robot.app.output import write_json
-from continuum_robot.app.procedures.devices import completed, load_checked, opened
-from continuum_robot.app.procedures.identify import values_table
+from continuum_robot.app.output import say, write_json
+from continuum_robot.app.procedures.devices import load_checked, run_procedure
+from continuum_robot.app.procedures.identify import print_values
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.mounted_tracker import MountedTracker
 from continuum_robot.drivers.protocols import TendonActuators, Tracker
@@ -42,9 +42,7 @@ def run_calibrate(
     console: Console | None = None,
     where: WorkerOptions = HERE,
 ) -> int:
-    """Move the robot, fit it, print what was found and write the robot file; arguments and errors as
-    :func:`run_home`.
-    """
+    """Move the robot, fit it, print what was found and write the robot file."""
     console = console or Console()
     loaded = load_checked(robot)
     if not loaded.takes_displacements:
@@ -53,30 +51,27 @@ def run_calibrate(
         raise ParameterError("actuators.command", loaded.actuators.command, expected)
     procedure = SelfCalibration(loaded, SelfCalibrationSettings(load_n=load_n))
     actuators, tracker = _simulated(loaded) if simulated else (None, backends.tracker(loaded))
-    sentence = (
+    say(
+        console,
         f"{loaded.name} is homed and then moves for {procedure.duration_s / 60:.0f} min to all sides, its tendons by up"
         f" to {1e3 * procedure.most_m:.0f} mm; about {procedure.most_load_n:.2g} N are expected of a tendon, and it"
-        f" stops at {spread(procedure.stop_n)} N."
+        f" stops at {spread(procedure.stop_n)} N.",
     )
-    console.print(sentence, markup=False, highlight=False)
     if ask is not None:
         ask("Keep its surroundings free, and a hand at the switch.")
-    with opened(loaded, simulated, console, actuators, tracker) as devices:
-        record = completed(devices, procedure, "calibrating", console)
-    if isinstance(record, int):
-        return record
+    record = run_procedure(loaded, simulated, procedure, "calibrating", console, actuators=actuators, tracker=tracker)
     rests = write_record(loaded, record, out.with_suffix(".csv"))
-    console.print(f"recording: {rests.file}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"recording: {rests.file}")
     with tasks(where) as runner, console.status(f"fitting {loaded.name} ...") as status:
         fit = fit_calibration(loaded, record, rests, lambda text: status.update(escape(text)), runner)
     write_fitted_robot(loaded, fit, out)
-    console.print(values_table(fit.provenance))
+    print_values(console, fit.provenance)
     if not record.measured:
-        console.print("no load is measured: the bending stiffness of the file is the scale of all forces")
+        say(console, "no load is measured: the bending stiffness of the file is the scale of all forces")
     if json_file is not None:
         write_json(json_file, fit.numbers())
-        console.print(f"numbers: {json_file}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"calibrated robot: {out}; home again with it", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"numbers: {json_file}")
+    say(console, f"calibrated robot: {out}; home again with it")
     return 0
 
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from continuum_robot.app.output import write_json
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.protocols import CountsFromPowerOn, SetsZero, StringEncoders, TendonActuators, Tracker
@@ -164,8 +163,26 @@ def opened(
         yield devices
 
 
-def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str, console: Console) -> Found | int:
-    """Run a procedure, show its progress, cancel it in good order on Ctrl-C, and print why it ended early."""
+def run_procedure(
+    robot: Robot,
+    simulated: bool,
+    procedure: Procedure[Found],
+    title: str,
+    console: Console,
+    *,
+    actuators: TendonActuators | None = None,
+    tracker: Tracker | None = None,
+) -> Found:
+    """Open the devices, run a procedure on them, and close them; as :func:`completed`."""
+    with opened(robot, simulated, console, actuators, tracker) as devices:
+        return completed(devices, procedure, title, console)
+
+
+def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str, console: Console) -> Found:
+    """Run a procedure, show its progress, and give what it found; Ctrl-C cancels it in good order.
+
+    Where it ended early this prints why, and ends the command with its exit code.
+    """
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     first = waiting_for_loop() if isinstance(devices.pace, RealTimePace) else contextlib.nullcontext()
     with first, Progress(*columns, console=console, transient=True) as bar:
@@ -190,9 +207,9 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
         return found
     if problem == CANCELLED:
         console.print("cancelled: the tendons were released, nothing was stored")
-        return 130
+        raise typer.Exit(130)
     console.print(f"[red]failed[/red]: {escape(problem)}", highlight=False, soft_wrap=True)
-    return 1
+    raise typer.Exit(1)
 
 
 def aligned(actuators: TendonActuators) -> bool:
@@ -216,13 +233,6 @@ def zero_strings(devices: ProcedureDevices, console: Console) -> None:
 def path_of_record(robot: Robot, simulated: bool, kind: str) -> Path:
     """Where a record of a robot, or of its simulated one, is kept."""
     return record_path(wired(robot), simulated_folder(), kind) if simulated else record_path(robot, kind=kind)
-
-
-def write_numbers(json_file: Path | None, numbers: dict[str, object]) -> None:
-    """Write the ``numbers`` that a procedure found to ``json_file``, None: not at all."""
-    if json_file is not None:
-        plain = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in numbers.items()}
-        write_json(json_file, plain)
 
 
 @contextlib.contextmanager

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rosbags.highlevel import AnyReader
 
+from continuum_robot.app.recordings.reading import open_bag, stamp_ns
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.bag_reading import readable
 
 STATES, STRINGS, REFERENCE = "tendon_states", "string_lengths", "clarke_reference"
 DECIMATED, FIBER = "tendon_states_decimated", "fiber_curvature"
@@ -84,8 +83,13 @@ class _Topics:
 
 def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
     """Read what the nodes were given."""
-    with readable(bag):
-        return _inputs(bag, _read(bag, namespace))
+    with open_bag(bag) as opened:
+        prefix = opened.namespace(STATES, namespace).rstrip("/")
+        names = {topic if topic.startswith("/") else f"{prefix}/{topic}": topic for topic in INPUTS + ANSWERS}
+        topics = _Topics()
+        for connection, time_ns, data, message in opened.messages(lambda one: one.topic in names):
+            topics.messages.setdefault(names[connection.topic], []).append((time_ns, data, message))
+        return _inputs(bag, topics)
 
 
 def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
@@ -115,27 +119,9 @@ def _order(step: Given | State) -> tuple[int, int]:
     return step.time_ns, 2 if step.topic in (REFERENCE, FIBER) else 0
 
 
-def _read(bag: Path, namespace: str | None) -> _Topics:
-    topics = _Topics()
-    with AnyReader([bag]) as reader:
-        there = sorted({connection.topic for connection in reader.connections})
-        if namespace is None:
-            found = [topic[: -len(STATES)] for topic in there if topic.endswith("/" + STATES)]
-            namespace = found[0] if found else "/"
-        prefix = "/" + namespace.strip("/")
-        names = {
-            topic if topic.startswith("/") else f"{prefix.rstrip('/')}/{topic}": topic for topic in INPUTS + ANSWERS
-        }
-        desired = [connection for connection in reader.connections if connection.topic in names]
-        for connection, time_ns, data in reader.messages(connections=desired) if desired else ():
-            message = reader.deserialize(data, connection.msgtype)
-            topics.messages.setdefault(names[connection.topic], []).append((time_ns, bytes(data), message))
-    return topics
-
-
 def _states(topics: _Topics) -> list[State]:
-    computed_ns = {message.sequence: _stamp_ns(message) for _, _, message in topics[COMMANDS]}
-    shapes_ns = {message.sequence: _stamp_ns(message) for _, _, message in topics[SHAPE]}
+    computed_ns = {message.sequence: stamp_ns(message) for _, _, message in topics[COMMANDS]}
+    shapes_ns = {message.sequence: stamp_ns(message) for _, _, message in topics[SHAPE]}
     contacts = {message.sequence for _, _, message in topics[CONTACT]}
     strings = _Strings(topics[STRINGS])
     seen = set(computed_ns) | {message.sequence for _, _, message in topics[CLARKE]}
@@ -152,7 +138,7 @@ def _states(topics: _Topics) -> list[State]:
         taken: list[bytes] = []
         if sequence in shapes_ns:
             # A shape without strings has the stamp of its state; in lock-step one with strings may have that too.
-            alone = shapes_ns[sequence] == _stamp_ns(message) and not strings.were_acquired(shapes_ns[sequence])
+            alone = shapes_ns[sequence] == stamp_ns(message) and not strings.were_acquired(shapes_ns[sequence])
             taken = strings.until_lost(received_ns) if alone else strings.until_acquired(shapes_ns[sequence])
         states.append(
             State(
@@ -223,8 +209,4 @@ def _statuses(topics: _Topics, states: list[State]) -> Iterator[Given]:
 def _acquired_ns(message: Any) -> int:
     """When a reading of the strings was acquired: its stamp less the age of the oldest that is known."""
     age = np.asarray(message.age)[np.isfinite(message.extension)]
-    return _stamp_ns(message) - (round(float(age.max()) * 1e9) if age.size else 0)
-
-
-def _stamp_ns(message: Any) -> int:
-    return int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec)
+    return stamp_ns(message) - (round(float(age.max()) * 1e9) if age.size else 0)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,42 @@ from continuum_robot.nodes.recordings.bag_reading import readable
 Vector = NDArray[np.float64]
 
 _NO_MESSAGES = "Record again, and let the recorder end by itself, Ctrl-C or SIGTERM"
+
+
+class Bag:
+    """A recording that is open: its topics, and messages of some of them."""
+
+    def __init__(self, file: Path, reader: AnyReader) -> None:
+        self._file, self._reader = file, reader
+        self.topics = sorted({connection.topic for connection in reader.connections})
+
+    def namespace(self, topic: str, given: str | None) -> str:
+        """The namespace that is given, else that of the robot with this topic."""
+        if given is not None:
+            return "/" + given.strip("/")
+        found = [name[: -len(topic)] for name in self.topics if name.endswith("/" + topic)]
+        if len(found) > 1:
+            problem = f"holds robots in several namespaces ({', '.join(found)})"
+            raise RecordingError(self._file, problem, "Say which namespace")
+        return "/" + (found[0].strip("/") if found else "")
+
+    def messages(self, wanted: Callable[[Any], bool]) -> Iterator[tuple[Any, int, bytes, Any]]:
+        """Connection (``topic``, ``msgtype``), time of the recorder in ns, serialised message, and the message."""
+        connections = [connection for connection in self._reader.connections if wanted(connection)]
+        for connection, time_ns, raw in self._reader.messages(connections=connections) if connections else ():
+            yield connection, time_ns, bytes(raw), self._reader.deserialize(raw, connection.msgtype)
+
+
+@contextlib.contextmanager
+def open_bag(file: Path, given: Path | None = None) -> Iterator[Bag]:
+    """A recording, while the block lasts; what cannot be read in it is a :class:`RecordingError` of ``given``."""
+    with readable(given or file), AnyReader([file]) as reader:
+        yield Bag(file, reader)
+
+
+def stamp_ns(message: Any) -> int:
+    """The stamp of a message, ns."""
+    return int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec)
 
 
 @dataclass(frozen=True)
@@ -70,34 +107,16 @@ class Recording:
 
 def read_recording(bag: Path, topics: Sequence[str], namespace: str | None = None) -> Recording:
     """Read topics of a bag."""
-    with readable(bag):
-        with AnyReader([bag]) as reader:
-            chosen = _namespace(bag, {connection.topic for connection in reader.connections}, topics, namespace)
-            desired = {f"{chosen.rstrip('/')}/{name}": name for name in topics}
-            connections = [connection for connection in reader.connections if connection.topic in desired]
-            collected: dict[str, list[tuple[int, Any]]] = {name: [] for name in topics}
-            if connections:
-                for connection, received_ns, raw in reader.messages(connections=connections):
-                    collected[desired[connection.topic]].append(
-                        (received_ns, reader.deserialize(raw, connection.msgtype))
-                    )
-        stamps = [_stamp_ns(message) for rows in collected.values() for _, message in rows]
+    with open_bag(bag) as opened:
+        chosen = opened.namespace(topics[0], namespace)
+        names = {f"{chosen.rstrip('/')}/{name}": name for name in topics}
+        collected: dict[str, list[tuple[int, Any]]] = {name: [] for name in topics}
+        for connection, received_ns, _, message in opened.messages(lambda one: one.topic in names):
+            collected[names[connection.topic]].append((received_ns, message))
+        stamps = [stamp_ns(message) for rows in collected.values() for _, message in rows]
         origin_ns = min(stamps, default=0)
         series = {name: _series(rows, origin_ns) for name, rows in collected.items() if rows}
         return Recording(bag, chosen, series, origin_ns)
-
-
-def _namespace(bag: Path, recorded: set[str], topics: Sequence[str], namespace: str | None) -> str:
-    if namespace is not None:
-        return "/" + namespace.strip("/")
-    found = sorted({topic[: -len(topics[0])] for topic in recorded if topic.endswith("/" + topics[0])})
-    if len(found) > 1:
-        raise RecordingError(bag, f"holds robots in several namespaces ({', '.join(found)})", "Say which namespace")
-    return "/" + (found[0].strip("/") if found else "")
-
-
-def _stamp_ns(message: Any) -> int:
-    return int(message.header.stamp.sec) * 1_000_000_000 + int(message.header.stamp.nanosec)
 
 
 def _series(rows: list[tuple[int, Any]], origin_ns: int) -> Series:
@@ -113,7 +132,7 @@ def _series(rows: list[tuple[int, Any]], origin_ns: int) -> Series:
         elif isinstance(first, str):
             texts[name] = [getattr(message, name) for message in messages]
     return Series(
-        stamp_s=np.array([(_stamp_ns(message) - origin_ns) * 1e-9 for message in messages]),
+        stamp_s=np.array([(stamp_ns(message) - origin_ns) * 1e-9 for message in messages]),
         received_s=np.array([(received_ns - origin_ns) * 1e-9 for received_ns, _ in rows]),
         sequence=np.array([getattr(message, "sequence", 0) for message in messages], dtype=np.int64),
         fields=fields,

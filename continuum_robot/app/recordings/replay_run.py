@@ -21,7 +21,7 @@ from rclpy.time import Time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from continuum_robot.app.output import print_table, run_folder, write_json
+from continuum_robot.app.output import print_table, run_folder, say, write_json
 from continuum_robot.app.recordings.comparison import TopicComparison, compare, comparison_numbers
 from continuum_robot.app.recordings.inputs import (
     ANSWERS,
@@ -244,7 +244,7 @@ def run_replay_of_run(
         if file is not None:
             write_json(file, numbers)
     for what, file in (("numbers", folder / "replay.json"), ("recording", recording)):
-        console.print(f"{what:9} {file}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"{what:9} {file}")
     if stop.signal_name:
         console.print(f"stopped after {played} of {inputs.state_count} states")
         return 143 if stop.signal_name == "SIGTERM" else 130

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rosbags.highlevel import AnyReader
-
-from continuum_robot.app.output import plain
+from continuum_robot.app.recordings.reading import open_bag
 from continuum_robot.errors import RecordingError, RobotFileError
-from continuum_robot.nodes.recordings.bag_reading import readable
 from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files, part_of
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.robot.description import Robot
@@ -101,11 +98,6 @@ class RecordedRun:
             ) from error
 
 
-def statistics_note(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """Numbers of the running stack as metadata for the recorder."""
-    return {STATISTICS: json.dumps(plain(dict(numbers)), allow_nan=False)}
-
-
 @contextlib.contextmanager
 def open_run(path: Path) -> Iterator[RecordedRun]:
     """Find a recording; one that was cut off is repaired in a temporary folder while the block runs."""
@@ -174,11 +166,9 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
     """What the driver's and the supervisor's own messages say of a run that ended without its statistics."""
     faults: dict[str, None] = {}
     values: dict[str, str] = {}
-    with readable(run.given), AnyReader([run.bag]) as reader:
-        kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
-        desired = [connection for connection in reader.connections if connection.msgtype in kinds]
-        for connection, _, raw in reader.messages(connections=desired) if desired else ():
-            message: Any = reader.deserialize(raw, connection.msgtype)
+    kinds = ("continuum_robot/msg/StackStatus", "diagnostic_msgs/msg/DiagnosticArray")
+    with open_bag(run.bag, run.given) as opened:
+        for connection, _, _, message in opened.messages(lambda one: one.msgtype in kinds):
             if connection.msgtype == kinds[0]:
                 faults |= dict.fromkeys(message.faults)
             else:
@@ -198,10 +188,8 @@ def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float
     moments: list[tuple[float, str]] = []
     latched: set[str] = set()
     topic = f"{namespace.rstrip('/')}/stack_status"
-    with readable(bag), AnyReader([bag]) as reader:
-        desired = [connection for connection in reader.connections if connection.topic == topic]
-        for connection, time_ns, raw in reader.messages(connections=desired) if desired else ():
-            message: Any = reader.deserialize(raw, connection.msgtype)
+    with open_bag(bag) as opened:
+        for _, time_ns, _, message in opened.messages(lambda one: one.topic == topic):
             moments += [(1e-9 * (time_ns - origin_ns), str(one)) for one in message.faults if one not in latched]
             latched = set(message.faults)
     return moments

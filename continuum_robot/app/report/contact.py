@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording, Series
-from continuum_robot.app.report.plots import TIME, Moments, mark_faults
+from continuum_robot.app.report.plots import LIMIT, MEASURED, TIME, WANTED, Moments, mark_faults
 from continuum_robot.estimation.contact.kind import UNKNOWN, in_words, kind_of
+from continuum_robot.experiments.plotting import figure
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -25,7 +25,6 @@ _GAP_S = 0.1
 _TRUTH_GAP_S = 0.3
 _SENSED = 1
 _OF_REPORTS = ("detected_at_s", "detected_force_n", "detected_at_m", "detected_deviation_m", "detected_kind")
-_ESTIMATED, _TRUE, _LIMIT = "#1f77b4", "#d62728", "#7f7f7f"
 
 
 def intervals(time_s: Vector, present: Vector, gap_s: float = _GAP_S) -> list[Interval]:
@@ -139,59 +138,46 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
 
 def draw_contact(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
     """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``."""
-    contact = recording.series(CONTACT)
-    truth = recording.topics.get(TRUTH)
+    contact, truth, file = recording.series(CONTACT), recording.topics.get(TRUTH), folder / "contact.png"
     time_s = contact.stamp_s
-    figure, (upper, middle, lower) = plt.subplots(3, 1, figsize=(10, 9.5), sharex=True, layout="constrained")
-    for axis in (upper, middle, lower):
-        for start_s, end_s in true_intervals(truth) if truth is not None else []:
-            axis.axvspan(start_s, end_s, color="0.9", lw=0)
-    upper.semilogy(time_s, contact["ratio"][:, 0], color=_ESTIMATED, lw=0.8)
-    upper.axhline(1.0, color=_LIMIT, ls="--", lw=1, label="contact threshold")
-    for number, (start_s, end_s) in enumerate(detected_intervals(contact)):
-        label = "reported" if number == 0 else None
-        upper.plot([start_s, end_s], [1.0, 1.0], color=_TRUE, lw=4, alpha=0.7, label=label)
-    upper.set_ylabel("largest residual / threshold")
-    upper.set_ylim(bottom=1e-2)
-    _legend(upper, 2)
-    upper.set_title(f"{robot.name}: contact (grey: true)", loc="left")
     detected = contact["in_contact"][:, 0] > 0
-    for component, style in (("x", "-"), ("y", "--")):
-        column = "xyz".index(component)
+    with figure(file, f"{robot.name}: contact (grey: true)", 3, sharex=True, size=(9.0, 8.5)) as (_, axes):
+        upper, middle, lower = axes
+        for start_s, end_s in true_intervals(truth) if truth is not None else []:
+            for axis in axes:
+                axis.axvspan(start_s, end_s, color="0.9", lw=0)
+        upper.semilogy(time_s, contact["ratio"][:, 0], color=MEASURED, lw=0.8)
+        upper.axhline(1.0, color=LIMIT, ls="--", lw=1, label="contact threshold")
+        for number, (start_s, end_s) in enumerate(detected_intervals(contact)):
+            label = None if number else "reported"
+            upper.plot([start_s, end_s], [1.0, 1.0], color=WANTED, lw=4, alpha=0.7, label=label)
+        upper.set_ylabel("largest residual / threshold")
+        upper.set_ylim(bottom=1e-2)
+        for column, style in enumerate(("-", "--")):
+            name = "xy"[column]
+            if truth is not None:
+                value = np.where(truth["in_contact"][:, 0] > 0, truth["wrench"][:, column], np.nan)
+                middle.plot(truth.stamp_s, value, color=WANTED, ls=style, lw=1.6, label=f"true {name}")
+            value = np.where(detected, contact["wrench"][:, column], np.nan)
+            middle.plot(time_s, value, color=MEASURED, ls=style, lw=0.9, label=f"estimated {name}")
+        middle.set_ylabel("force at the contact in N")
+        found = detected & (contact["location_observable"][:, 0] > 0)
+        place = 1e3 * np.where(found, contact["arc_length"][:, 0], np.nan)
+        spread = 1e3 * np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
+        lower.fill_between(time_s, place - spread, place + spread, color=MEASURED, alpha=0.25, lw=0)
+        lower.plot(time_s, place, color=MEASURED, lw=0.9, label="found, ± one standard deviation")
         if truth is not None:
-            middle.plot(
-                truth.stamp_s,
-                np.where(truth["in_contact"][:, 0] > 0, truth["wrench"][:, column], np.nan),
-                color=_TRUE,
-                ls=style,
-                lw=1.6,
-                label=f"true {component}",
-            )
-        value = np.where(detected, contact["wrench"][:, column], np.nan)
-        middle.plot(time_s, value, color=_ESTIMATED, ls=style, lw=0.9, label=f"estimated {component}")
-    middle.set_ylabel("force at the contact [N]")
-    _legend(middle, 4)
-    found = detected & (contact["location_observable"][:, 0] > 0)
-    location = np.where(found, contact["arc_length"][:, 0], np.nan)
-    spread = np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
-    lower.fill_between(time_s, 1e3 * (location - spread), 1e3 * (location + spread), color=_ESTIMATED, alpha=0.25, lw=0)
-    lower.plot(time_s, 1e3 * location, color=_ESTIMATED, lw=0.9, label="found, ± one standard deviation")
-    if truth is not None:
-        at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
-        lower.plot(truth.stamp_s, 1e3 * at, color=_TRUE, lw=1.6, label="true")
-    for disk_m in robot.disk_arc_lengths_m:
-        lower.axhline(1e3 * disk_m, color="0.85", lw=0.6, zorder=0)
-    lower.set_ylim(0, 1e3 * robot.length_m * 1.25)
-    lower.set_ylabel("arc length of the contact [mm]")
-    lower.set_xlabel(f"{TIME}  (thin lines: disks)")
-    _legend(lower, 2)
-    mark_faults((upper, middle, lower), faults)
-    return save_figure(figure, folder / "contact.png")
-
-
-def _legend(axis: Any, columns: int) -> None:
-    """Above the panel, where it hides no curve."""
-    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, ncols=columns)
+            at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
+            lower.plot(truth.stamp_s, 1e3 * at, color=WANTED, lw=1.6, label="true")
+        for disk_m in robot.disk_arc_lengths_m:
+            lower.axhline(1e3 * disk_m, color="0.85", lw=0.6, zorder=0)
+        lower.set_ylim(0, 1e3 * robot.length_m * 1.25)
+        lower.set_ylabel("arc length of the contact in mm")
+        lower.set_xlabel(f"{TIME}  (thin lines: disks)")
+        for axis in axes:  # above the panel, where it hides no curve
+            axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, ncols=4)
+        mark_faults(axes, faults)
+    return file
 
 
 def contact_lines(numbers: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import say, write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
@@ -25,7 +25,6 @@ from continuum_robot.robot.file.whole_file import make_folder
 
 TRUE_SHAPE = "simulated_shape"
 TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH, TRUE_SHAPE)
-_PLAIN: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 def report_run(
@@ -61,19 +60,23 @@ def write_report(
     numbers = {"robot": robot.name, **metrics(recording, tracking, tip), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
     faults = fault_moments(bag, recording.origin_ns, recording.namespace)
-    plots = [draw_tensions(recording, robot, folder, faults)]
-    if robot.takes_displacements:
-        plots.append(draw_displacements(recording, robot, folder, faults))
-    if timed:
-        plots.append(draw_timing(recording, numbers, folder))
-    if tracking is not None:
-        plots.insert(0, draw_tracking(tracking, robot, folder, faults))
-    if tip is not None:
-        plots.append(draw_tip(tip, robot, folder, faults))
-    if len(seen_shapes(recording)[0]):
-        plots.append(draw_shapes(recording, robot, folder))
-    if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
-        plots.append(draw_contact(recording, robot, folder, faults))
+    try:
+        plots = [draw_tensions(recording, robot, folder, faults)]
+        if robot.takes_displacements:
+            plots.append(draw_displacements(recording, robot, folder, faults))
+        if timed:
+            plots.append(draw_timing(recording, numbers, folder))
+        if tracking is not None:
+            plots.insert(0, draw_tracking(tracking, robot, folder, faults))
+        if tip is not None:
+            plots.append(draw_tip(tip, robot, folder, faults))
+        if len(seen_shapes(recording)[0]):
+            plots.append(draw_shapes(recording, robot, folder))
+        if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
+            plots.append(draw_contact(recording, robot, folder, faults))
+    except OSError as error:
+        problem = f"cannot be written ({error.strerror or error})"
+        raise RecordingError(Path(error.filename or folder), problem, "Make room on the disk") from error
     return numbers, plots
 
 
@@ -101,12 +104,8 @@ def run_report(path: Path, robot: str | None, out: Path | None, console: Console
         make_folder(folder)
         numbers, plots = report_run(run, folder, run.robot(robot))
     if run.was_cut:
-        console.print(
-            f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable",
-            **_PLAIN,
-        )
-    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
-        console.print(line, **_PLAIN)
+        say(console, f"recording the recorder could not end it; {run.lost_bytes} bytes at the end are not readable")
+    say(console, *summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}")
     return 0
 
 

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.recordings.reading import Recording
+from continuum_robot.experiments.plotting import figure, legend_below
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
@@ -42,56 +41,52 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
     drawing = robot_model(robot).drawing()
     if not len(drawing.geometry(coefficients[0]).backbone):
         return _draw_parts(robot.name, drawing, times_s[moments], coefficients[moments], folder)
-    figure = plt.figure(figsize=(7, 6))
-    axis: Any = figure.add_axes((0.0, 0.08, 0.92, 0.9), projection="3d", proj_type="ortho")
-    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(moments)))
-    for moment, colour in zip(moments, colours, strict=True):
-        geometry = drawing.geometry(coefficients[moment])
-        label = f"{times_s[moment]:.1f} s"
-        axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5, label=label)
-        for pose, radius_m in zip(geometry.disks, drawing.disk_radii_m, strict=True):
-            axis.plot(*_ring(pose, radius_m).T, color=colour, lw=0.8)
-        for tendon in geometry.tendons:
-            axis.plot(*(1e3 * tendon.T), color=colour, lw=0.5, alpha=0.7)
-    # A motion in one plane still needs some depth to be seen in.
-    for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
-        half = max((high - low) / 2, 0.2e3 * robot.length_m)
-        setter((low + high) / 2 - half, (low + high) / 2 + half)
-    spans = [high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())]
-    axis.set_box_aspect(spans)
-    for name, span in zip("xyz", spans, strict=True):  # an axis seen at an angle has room for few numbers
-        axis.locator_params(axis=name, nbins=max(2, round((4 if name == "y" else 8) * span / max(spans))))
-    low, high = axis.get_ylim()
-    if high - low < 0.5 * max(spans):
-        axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high][::2])
-    axis.set_xlabel("x [mm]", labelpad=6)
-    axis.set_ylabel("y [mm]")
-    axis.set_zlabel("z [mm]")
-    axis.view_init(elev=18, azim=-70)
-    if robot.gravity_m_per_s2[2] > 0:
-        axis.invert_zaxis()
-    figure.text(0.03, 0.96, f"{robot.name}: {_TITLE}", fontsize=12)
-    figure.legend(loc="lower center", ncols=len(moments), frameon=False)
-    return save_figure(figure, folder / "shapes.png")
+    file, colours = folder / "shapes.png", mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(moments)))
+    look = {"projection": "3d", "proj_type": "ortho"}
+    with figure(file, f"{robot.name}: {_TITLE}", size=(7, 6), subplot_kw=look) as (sheet, axis):
+        for moment, colour in zip(moments, colours, strict=True):
+            geometry = drawing.geometry(coefficients[moment])
+            label = f"{times_s[moment]:.1f} s"
+            axis.plot(*(1e3 * geometry.backbone[:, :3, 3].T), color=colour, lw=2.5, label=label)
+            for pose, radius_m in zip(geometry.disks, drawing.disk_radii_m, strict=True):
+                axis.plot(*_ring(pose, radius_m).T, color=colour, lw=0.8)
+            for tendon in geometry.tendons:
+                axis.plot(*(1e3 * tendon.T), color=colour, lw=0.5, alpha=0.7)
+        # A motion in one plane still needs some depth to be seen in.
+        for low, high, setter in ((*axis.get_xlim(), axis.set_xlim), (*axis.get_ylim(), axis.set_ylim)):
+            half = max((high - low) / 2, 0.2e3 * robot.length_m)
+            setter((low + high) / 2 - half, (low + high) / 2 + half)
+        spans = [high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())]
+        axis.set_box_aspect(spans)
+        for name, span in zip("xyz", spans, strict=True):  # an axis seen at an angle has room for few numbers
+            axis.locator_params(axis=name, nbins=max(2, round((4 if name == "y" else 8) * span / max(spans))))
+        low, high = axis.get_ylim()
+        if high - low < 0.5 * max(spans):
+            axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high][::2])
+        axis.set_xlabel("x in mm", labelpad=6)
+        axis.set_ylabel("y in mm")
+        axis.set_zlabel("z in mm")
+        axis.view_init(elev=18, azim=-70)
+        if robot.gravity_m_per_s2[2] > 0:
+            axis.invert_zaxis()
+        legend_below(sheet, axis, len(moments))
+    return file
 
 
 def _draw_parts(name: str, drawing: Drawing, times_s: Vector, coefficients: Vector, folder: Path) -> Path:
     """Links and tendons of a mechanism in the plane x, z, a row of ``coefficients`` a moment, to ``shapes.png``."""
-    figure, axis = plt.subplots(figsize=(7, 6), layout="constrained")
-    colours = mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
-    for time_s, row, colour in zip(times_s, coefficients, colours, strict=True):
-        geometry = drawing.geometry(row)
-        for number, outline in enumerate(geometry.outlines):
-            label = None if number else f"{time_s:.1f} s"
-            axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2, label=label)
-        for tendon in geometry.tendons:
-            axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
-    axis.set_aspect("equal")
-    axis.set_xlabel("x [mm]")
-    axis.set_ylabel("z [mm]")
-    axis.set_title(f"{name}: {_TITLE}", loc="left")
-    axis.legend(frameon=False)
-    return save_figure(figure, folder / "shapes.png")
+    file, colours = folder / "shapes.png", mpl.colormaps["viridis"](np.linspace(0.0, 0.85, len(coefficients)))
+    with figure(file, f"{name}: {_TITLE}", size=(7, 6)) as (_, axis):
+        for time_s, row, colour in zip(times_s, coefficients, colours, strict=True):
+            geometry = drawing.geometry(row)
+            for number, outline in enumerate(geometry.outlines):
+                label = None if number else f"{time_s:.1f} s"
+                axis.plot(1e3 * outline[:, 0], 1e3 * outline[:, 2], color=colour, lw=1.2, label=label)
+            for tendon in geometry.tendons:
+                axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
+        axis.set(aspect="equal", xlabel="x in mm", ylabel="z in mm")
+        axis.legend()
+    return file
 
 
 def _ring(pose: Vector, radius_m: float) -> Vector:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
-from continuum_robot.app.output import run_folder
+from continuum_robot.app.output import run_folder, say
 from continuum_robot.app.recordings.run import RECORDING, open_run
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.options import DemoOptions
@@ -103,7 +103,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
     ):
         options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            say(console, sentence)
         folder = run_folder(demo.out)
         if touching is not None:
             duration_s += LEARN_S + SETTLE_S
@@ -271,8 +271,6 @@ def _report(outcome: Outcome, robot: Robot, folder: Path, console: Console) -> b
     except ContinuumRobotError as error:
         outcome.problem = outcome.problem or str(error)
         return False
-    for line in [*summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}"]:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for file in sorted(outcome.recording.glob("*.mcap")):
-        console.print(f"recording {file}", markup=False, highlight=False, soft_wrap=True)
+    files = (f"recording {file}" for file in sorted(outcome.recording.glob("*.mcap")))
+    say(console, *summary_lines(numbers, plots), f"metrics   {folder / 'metrics.json'}", *files)
     return True

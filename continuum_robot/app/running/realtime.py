@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
-from continuum_robot.app.bench.driver import PERIOD_S, measure_form
-from continuum_robot.app.output import write_json
+from continuum_robot.app.output import print_table, say, write_json
+from continuum_robot.app.running.driver_cycle import PERIOD_S, measure_form
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime import machine, timer_jitter
 from continuum_robot.runtime.cycle.forms import compiled_form
@@ -116,15 +115,8 @@ def _timer_numbers(name: str, measured: Lateness) -> dict[str, Any]:
 
 
 def _print(console: Console, findings: list[Finding], verdict: Verdict) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "found", "verdict"):
-        table.add_column(name)
-    for finding in findings:
-        color = _COLORS[finding.verdict]
-        table.add_row(finding.name, finding.value, f"[{color}]{finding.verdict.value}[/{color}]")
-    console.print(table)
-    for finding in findings:
-        if finding.cure:
-            console.print(f"{finding.name}: {finding.cure}", highlight=False, markup=False)
+    rows = [(one.name, one.value, Text(one.verdict.value, _COLORS[one.verdict])) for one in findings]
+    print_table(console, "", ("", "found", "verdict"), rows)
+    say(console, *(f"{one.name}: {one.cure}" for one in findings if one.cure))
     console.print(f"\nFor a 1 kHz cycle this machine is [{_COLORS[verdict]}]{verdict.value}[/{_COLORS[verdict]}].")
-    console.print("How to set up a machine: docs/realtime.md", highlight=False)
+    say(console, "How to set up a machine: docs/realtime.md")

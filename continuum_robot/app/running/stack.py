@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from continuum_robot.app.output import say
 from continuum_robot.app.running.simulation_level import (
     AUTO,
     DYNAMICS,
@@ -58,7 +59,7 @@ def tell_truth(options: StackOptions, robot: Robot, console: Console) -> str:
         shipped = robot.name in shipped_truths()
         other = f"; --truth {robot.name}: one with errors of the size of a real robot's" if shipped else ""
         line = f"simulated is the robot file itself{other}"
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    say(console, line)
     return file
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
 
+from continuum_robot.app.output import say
 from continuum_robot.app.running.demo import (
     STATUS_PERIOD_S,
     prepare_cycle,
@@ -60,7 +61,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
     with forking as server, claimed_domain(options.namespace, meanwhile=prepare):
         chosen, devices, sentence = with_simulation_level(options, robot)
         if sentence:
-            console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+            say(console, sentence)
         page_process = PageProcess(
             up.robot, console, namespace=up.namespace, desired=up.view, out=up.out, view_only=up.view_only,
             allow_origins=checked_origins(up.allow_origin),

@@ -58,3 +58,34 @@ class TeleopDevice(Protocol):
     @property
     def help(self) -> Help:
         """What is where, and what it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button of a gamepad: what it asks for, evdev's name of it, its index in a Joy message, and where it is."""
+
+    command: Command
+    code: str
+    index: int
+    place: str
+
+
+BUTTONS = (
+    Button(Command.ESTOP, "BTN_EAST", 1, "right button (B, circle)"),
+    Button(Command.RESET, "BTN_START", 7, "start"),
+    Button(Command.SEGMENT, "BTN_TR", 5, "right shoulder (RB)"),
+    Button(Command.MODE, "BTN_SELECT", 6, "select (back)"),
+    Button(Command.STRAIGHT, "BTN_WEST", 2, "left button (X, square)"),
+    Button(Command.HOLD, "BTN_SOUTH", 0, "lower button (A, cross)"),
+    Button(Command.TAKE, "BTN_NORTH", 3, "upper button (Y, triangle)"),
+)
+"""As Linux' gamepad interface (Documentation/input/gamepad.rst) and joy_node for an Xbox controller have them."""
+
+PAD_HELP: Help = (
+    ("hold left shoulder (LB)", "dead man's switch"),
+    ("left stick", "to x and y"),
+    ("right stick up down", "to z (tip)"),
+    *((button.place, button.command) for button in BUTTONS),
+    ("Ctrl-C", Command.QUIT),
+)
+"""Of gamepads, however they come here."""

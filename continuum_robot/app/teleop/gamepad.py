@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.app.teleop.device import Command, DeviceReading, Help, at_rest
+from continuum_robot.app.teleop.device import BUTTONS, PAD_HELP, Command, DeviceReading, Help, at_rest
 from continuum_robot.errors import DeviceError
 
 REOPEN_S = 1.0
@@ -29,35 +29,13 @@ class Gamepad:
     Where it is unplugged nothing is held; when it is back, the switch has to be pressed again.
     """
 
-    help: Help = (
-        ("hold left shoulder", "dead man's switch"),
-        ("left stick", "to x and y"),
-        ("right stick up down", "to z (tip)"),
-        ("right button (B, circle)", Command.ESTOP),
-        ("start", Command.RESET),
-        ("right shoulder", Command.SEGMENT),
-        ("select", Command.MODE),
-        ("cross up down", "faster, slower"),
-        ("left button (X, square)", Command.STRAIGHT),
-        ("lower button (A, cross)", Command.HOLD),
-        ("upper button (Y, triangle)", Command.TAKE),
-        ("Ctrl-C", Command.QUIT),
-    )
+    help: Help = (*PAD_HELP[:-1], ("cross up down", "faster, slower"), PAD_HELP[-1])
 
     def __init__(self, device: Any, reopen: Callable[[], Any], clock: Callable[[], float] = time.monotonic) -> None:
         from evdev import ecodes  # noqa: PLC0415 - an extra, needed for gamepads alone
 
-        # Event codes of Linux' gamepad interface, Documentation/input/gamepad.rst, as evdev names them.
         self._codes, self._reopen, self._clock = ecodes, reopen, clock
-        self._commands = {
-            ecodes.BTN_EAST: Command.ESTOP,
-            ecodes.BTN_START: Command.RESET,
-            ecodes.BTN_SELECT: Command.MODE,
-            ecodes.BTN_TR: Command.SEGMENT,
-            ecodes.BTN_SOUTH: Command.HOLD,
-            ecodes.BTN_WEST: Command.STRAIGHT,
-            ecodes.BTN_NORTH: Command.TAKE,
-        }
+        self._commands = {getattr(ecodes, button.code): button.command for button in BUTTONS}
         self._name = str(device.name)
         self._device: Any = None
         self._lost_s = 0.0

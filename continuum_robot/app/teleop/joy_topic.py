@@ -10,7 +10,7 @@ import numpy as np
 from sensor_msgs.msg import Joy
 
 from continuum_robot.app.client.stack_link import StackLink
-from continuum_robot.app.teleop.device import Command, DeviceReading, Help, at_rest
+from continuum_robot.app.teleop.device import BUTTONS, PAD_HELP, Command, DeviceReading, Help, at_rest
 from continuum_robot.nodes.topics import conversions
 
 JOY_AGE_S = 0.3
@@ -19,30 +19,10 @@ JOY_AGE_S = 0.3
 class JoyTopic:
     """sensor_msgs/Joy as joy_node publishes it for an Xbox controller; what is old counts as let go."""
 
-    help: Help = (
-        ("hold button 4 (LB)", "dead man's switch"),
-        ("axes 1 and 0 (left stick)", "to x and y"),
-        ("axis 4 (right stick)", "to z (tip)"),
-        ("button 1 (B)", Command.ESTOP),
-        ("button 7 (start)", Command.RESET),
-        ("button 5 (RB)", Command.SEGMENT),
-        ("button 6 (back)", Command.MODE),
-        ("button 2 (X)", Command.STRAIGHT),
-        ("button 0 (A)", Command.HOLD),
-        ("button 3 (Y)", Command.TAKE),
-        ("Ctrl-C", Command.QUIT),
-    )
+    help: Help = PAD_HELP
     _AXES = (1, 0, 4)
     _HELD = 4
-    _COMMANDS: Mapping[int, Command] = {
-        0: Command.HOLD,
-        1: Command.ESTOP,
-        2: Command.STRAIGHT,
-        3: Command.TAKE,
-        5: Command.SEGMENT,
-        6: Command.MODE,
-        7: Command.RESET,
-    }
+    _COMMANDS: Mapping[int, Command] = {button.index: button.command for button in BUTTONS}
 
     def __init__(self, link: StackLink, topic: str = "joy") -> None:
         self._topic, self._messages = topic, link.messages

@@ -21,6 +21,7 @@ from rclpy.parameter import parameter_value_to_python
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from continuum_robot.app.client.motions import STAGE_PERIOD_S, STAGE_THERE
 from continuum_robot.app.client.stack_link import (
     CALL_TIMEOUT_S,
     ESTOP_TIMEOUT_S,
@@ -32,7 +33,6 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
     set_request,
 )
-from continuum_robot.app.client.stage_motion import PERIOD_S, THERE
 from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
 from continuum_robot.errors import RobotTimeoutError
 from continuum_robot.msg import Contact
@@ -117,7 +117,7 @@ class Commander:
         self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
         self._health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.events())
         self._reference_timer = node.create_timer(REFERENCE_PERIOD_S, self._publish_reference, clock=steady)
-        self._stage_timer = node.create_timer(PERIOD_S, self._publish_stage, clock=steady)
+        self._stage_timer = node.create_timer(STAGE_PERIOD_S, self._publish_stage, clock=steady)
         self._push_timer = node.create_timer(EXTERNAL_FORCE_PERIOD_S, self._publish_push, clock=steady)
 
     # Stop and reset
@@ -255,16 +255,26 @@ class Commander:
 
     # Base stage
 
-    def aim_stage(self, position: Vector) -> None:
-        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it."""
-        if self._stage is None and not self.steering:
-            self.hold(lambda success, _sentence: None if success else self.drop_stage())
-        self._stage = position
-        self._stage_timer.reset()
+    def aim_stage(self, position: Vector, answer: Answer) -> None:
+        """Have the stage go to a place, until it is there or :meth:`drop_stage`; the tip's control lets go of it first.
+
+        It does not move where the reference source refuses that, or is not found; ``answer`` is told.
+        """
+
+        def held(success: bool, sentence: str) -> None:
+            if not success:
+                self.drop_stage()
+            answer(success, f"the stage stays where it is: {sentence}")
+
+        begins, self._stage = self._stage is None, position
+        if begins and not self.steering:
+            self.hold(held)
+        if self._stage is not None:
+            self._stage_timer.reset()
 
     def moves_stage(self, position: Vector) -> bool:
         """Whether the page moves the stage, which is at ``position``, (2,), m and rad."""
-        if self._stage is not None and (np.abs(self._stage - position) < THERE).all():
+        if self._stage is not None and (np.abs(self._stage - position) < STAGE_THERE).all():
             self.drop_stage()
         return self._stage is not None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from continuum_robot.nodes.stack.option_list import DEMO, UP, VIEW, faces, option
+from continuum_robot.nodes.stack.option_list import DEMO, UP, VIEW, option
 
 PAGE = "Page in the browser"
 
@@ -47,10 +47,3 @@ class ViewOptions(PageFields):
         "Port of the page; 0: 8080, or the next that is free", default=0, ge=0, le=65535, metavar="N", at=VIEW
     )
     out: Path = option("Where recordings go that the page begins", default=Path("runs"), metavar="DIR", at=VIEW)
-    screenshot_file: Path | None = option(
-        "Write a picture of the page with chromium, and end: FILE.png, or FILE.gif, eight seconds that move",
-        default=None,
-        metavar="FILE",
-        at=faces(VIEW, name="screenshot"),
-    )
-    size: str = option("Size of that picture, pixels", default="1280x800", metavar="WxH", at=VIEW)

@@ -23,10 +23,9 @@ from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
-from continuum_robot.app.view.obstacles import ObstacleScene
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.panel import OnlookersPanel, Panel
-from continuum_robot.app.view.scene import Scene
+from continuum_robot.app.view.scene import ObstacleScene, Scene
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import ContinuumRobotError, DeviceError, RobotTimeoutError
 from continuum_robot.models.making import robot_model
@@ -142,10 +141,6 @@ class Page:
             self._drawn_s.append(begun_s)
         took_s = time.monotonic() - begun_s
         return max((FRAME_S if watched else _IDLE_S) - took_s, took_s, _SENDING_S)
-
-    def show_robot(self, visible: bool) -> None:
-        """Show or hide all that is drawn."""
-        self._server.scene.set_global_visibility(visible)
 
     def mark(self) -> str:
         """A condition in JavaScript that is true once a browser has taken everything that was sent until now."""

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from rich.console import Console
 
+from continuum_robot.app.output import say
 from continuum_robot.app.running.processes import ProcessGroup
 
 _NAME = "view"
@@ -45,7 +46,7 @@ class PageProcess:
         if not self._desired:
             return self
         if importlib.util.find_spec("viser") is None:
-            self._say("no page in the browser: install the extra, pip install 'continuum_robot[viz]'")
+            say(self._console, "no page in the browser: install the extra, pip install 'continuum_robot[viz]'")
             return self
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", self._robot]
         command += ["--out", str(self._out), *(["--namespace", self._namespace] if self._namespace else [])]
@@ -67,10 +68,10 @@ class PageProcess:
         if newline:
             self._told = True
             kind = " (view only)" if self._view_only else ""
-            self._say(f"page in the browser{kind}: {line.decode().strip()}")
+            say(self._console, f"page in the browser{kind}: {line.decode().strip()}")
         elif group.ended():
             self._told = True
-            self._say("no page in the browser: it failed, see the log above; continuum-robot view tries again")
+            say(self._console, "no page in the browser: it failed, see the log above; continuum-robot view tries again")
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
@@ -78,6 +79,3 @@ class PageProcess:
         group, self._group = self._group, None
         if group is not None:
             group.stop()
-
-    def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -9,16 +9,13 @@ import viser
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
-from continuum_robot.app.view.controls.drives import Drives
-from continuum_robot.app.view.controls.gains import Gains
+from continuum_robot.app.view.controls.parameters import ParameterFolder, Trajectory, gains, motors, touching
 from continuum_robot.app.view.controls.pushing import Pushing
 from continuum_robot.app.view.controls.recording import Recording
 from continuum_robot.app.view.controls.stage import StageSliders
 from continuum_robot.app.view.controls.status import Status, banner
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
-from continuum_robot.app.view.controls.touching import Touching
-from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RobotModel
@@ -64,8 +61,7 @@ class Panel:
         self.plane: PlaneTarget | None = None
         self.trajectory: Trajectory | None = None
         self.stage: StageSliders | None = None
-        self.gains: Gains | None = None
-        self.drives: Drives | None = None
+        self.folders: dict[str, ParameterFolder] = {}
         tabs = gui.add_tab_group()
         if self.steering is None:
             with tabs.add_tab("Steer"):
@@ -92,21 +88,34 @@ class Panel:
                 self.plane = PlaneTarget(server, self.steering)
                 self.steering.add_sliders()
                 if robot.base_stage is not None:
-                    self.stage = StageSliders(server, commander, robot.base_stage)
+                    self.stage = StageSliders(server, commander, status, robot.base_stage)
                 self.trajectory = Trajectory(server, commander, self.steering, status)
             with tabs.add_tab("Tune"):
-                self.gains = Gains(server, commander, robot, status)
-                self.drives = Drives(server, commander, status)
+                what = "PID gains of the controller, one set a segment, and the pretension that keeps tendons taut."
+                if robot.takes_displacements:
+                    what = (
+                        "The servos have gains of their own. Here is the pretension that keeps tendons taut, and how"
+                        " fast the error of a measured shape or tip is corrected."
+                    )
+                gui.add_html(
+                    note(
+                        f"{what} A change acts at the controller's next cycle. The ranges are the node's own, for gains"
+                        " at most four times the start value; what does not fit together is refused with a sentence."
+                    )
+                )
+                self.folders["gains"] = gains(server, commander, status, robot)
+                self.folders["motors"] = motors(server, commander, status)
         with tabs.add_tab("Push"):
             self.pushing = Pushing(server, commander, model, status)
-            self.touching = None if robot.control is None else Touching(server, commander, status)
+            if robot.control is not None:
+                self.folders["touching"] = touching(server, commander, status)
         with tabs.add_tab("Record"):
             self.recording = Recording(server, commander, robot, status, record_directory)
 
     def update(self, snapshot: RobotState) -> None:
         """Bring words and buttons up to date; call it within ``server.atomic()``."""
         steering = (self.steering, self.tip, self.plane, self.stage, self.trajectory)
-        for part in (self.status, *steering, self.gains, self.drives, self.touching, self.recording):
+        for part in (self.status, *steering, *self.folders.values(), self.recording):
             if part is not None:
                 part.update(snapshot)
         self.pushing.update()

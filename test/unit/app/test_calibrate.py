@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from continuum_robot.app.command_line import application, main
 from continuum_robot.app.procedures import calibrate
-from continuum_robot.app.procedures.identify_capstans import run_identify_capstans
+from continuum_robot.app.procedures.identify import identify_capstans
 from continuum_robot.drivers.motion_capture.settings import MotionCapture
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.identification.procedures.self_calibration import SLOW, SelfCalibrationSettings
@@ -157,7 +157,7 @@ def test_what_cannot_be_calibrated_is_refused(
 
 
 def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(*_: object) -> None:
+    def opened(*_: object, **_named: object) -> None:
         raise AssertionError("opened before it asked")
 
     asked: list[str] = []
@@ -167,7 +167,7 @@ def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatc
         raise ParameterError("move", "no", "yes")
 
     monkeypatch.setattr(calibrate.backends, "tracker", lambda _robot: None)
-    monkeypatch.setattr(calibrate, "opened", opened)
+    monkeypatch.setattr(calibrate, "run_procedure", opened)
     with pytest.raises(ParameterError, match="move"):
         calibrate.run_calibrate(ROBOT, False, tmp_path / "out.yaml", ask=ask)
     assert len(asked) == 1
@@ -176,10 +176,10 @@ def test_on_hardware_it_asks_before_it_opens_anything(tmp_path: Path, monkeypatc
 def test_a_recording_of_capstans_that_is_not_there_is_named(tmp_path: Path) -> None:
     robot = load_robot("vanderbilt_segment")
     with pytest.raises(RecordingError, match=r"none\.csv"):
-        run_identify_capstans(robot, tmp_path / "none.csv", tmp_path / "out.yaml")
+        identify_capstans(robot, tmp_path / "none.csv", tmp_path / "out.yaml")
     bare = robot.changed(segments=tuple(replace(one, capstans=None) for one in robot.segments))
     with pytest.raises(ParameterError, match="capstans"):
-        run_identify_capstans(bare, None, tmp_path / "out.yaml")
+        identify_capstans(bare, None, tmp_path / "out.yaml")
 
 
 def test_the_command_explains_itself() -> None:

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the client needs ROS 2")
 
 from continuum_robot.app.client import motions
+from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S
-from continuum_robot.app.client.weighing import turn_to_weigh
 from continuum_robot.control.motion import LONGEST_STEP_S
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
@@ -102,7 +102,7 @@ class MeasuredRobot:
 
 
 def test_every_arc_is_measured_where_the_robot_is(clock):
-    turn = turn_to_weigh(MeasuredRobot(ObedientLink()), WeighingMotion(0.004, 4, period_s=2.0, turns=1))
+    turn = Robot.turn_to_weigh(MeasuredRobot(ObedientLink()), WeighingMotion(0.004, 4, period_s=2.0, turns=1))
     assert turn.displacement_m.shape == turn.tension_n.shape == (2 * ARCS, 10)
     clarke = turn.displacement_m @ MANIFOLD.clarke_matrix.T
     assert np.hypot(clarke[:, 0], clarke[:, 1]) == pytest.approx(0.0036, abs=5e-4)

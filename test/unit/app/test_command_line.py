@@ -18,7 +18,8 @@ from robot_files import robot_file
 
 from continuum_robot import __version__
 from continuum_robot.app.command_line import main
-from continuum_robot.app.commands import parts, robots
+from continuum_robot.app.commands import arguments as parts
+from continuum_robot.app.commands import robots
 from continuum_robot.app.commands.experiments import own_options
 from continuum_robot.app.running.options import DemoOptions
 from continuum_robot.errors import (
@@ -53,7 +54,6 @@ COMMANDS = (
     "replay",
     "report",
     "repair",
-    "bench",
 )
 
 

@@ -13,7 +13,6 @@ from pictures import shows_something
 from robot_files import robot_file
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.procedures import calibrations
 from continuum_robot.app.procedures import devices as procedure_devices
 from continuum_robot.app.procedures import run as procedures
 from continuum_robot.app.running.simulation_level import AUTO, SimulationLevel, choose_level, measure_wire
@@ -57,7 +56,7 @@ def test_calibrate_torque_writes_the_constant(tmp_path: Path) -> None:
     assert main(["calibrate-torque", ROBOT, "--tendon", "2", "--mass", "0.6", "--out", str(out)]) == 0
     motor = load_robot(out).hardware.tendon_actuators.motors[1]
     believed = load_robot(ROBOT).actuators.torque_constant_nm_per_a
-    assert motor.torque_constant_nm_per_a == pytest.approx(believed * calibrations.SIMULATED_TORQUE_FRACTION, rel=1e-3)
+    assert motor.torque_constant_nm_per_a == pytest.approx(believed * procedures.SIMULATED_TORQUE_FRACTION, rel=1e-3)
 
 
 def test_identify_moves_a_robot_with_motors_and_writes_what_it_found(

@@ -16,9 +16,10 @@ from recordings import SyntheticRun
 from rosbags.rosbag2 import Reader
 
 from continuum_robot.app.command_line import main
+from continuum_robot.app.output import plain
 from continuum_robot.app.recordings.inputs import read_inputs
 from continuum_robot.app.recordings.reading import read_recording
-from continuum_robot.app.recordings.run import find_recording, open_run, recorded_facts, statistics_note
+from continuum_robot.app.recordings.run import find_recording, open_run, recorded_facts
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.recordings.mcap_file import McapScan, find_mcap_files
 from continuum_robot.nodes.recordings.writing import BagRecorder
@@ -51,7 +52,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
             count += 1
     while recorder.report().written < count:  # the statistics come last, as at the end of a run
         time.sleep(0.01)
-    recorder.add_metadata(statistics_note(STATISTICS))
+    recorder.add_metadata({"statistics": json.dumps(plain(STATISTICS))})
     assert recorder.close().problem == ""
     return folder / "2026-01-31_12-00-00"
 

@@ -16,7 +16,6 @@ from rosbags.rosbag2 import StoragePlugin, Writer
 
 from continuum_robot.app.recordings.reading import Recording, Series, read_recording
 from continuum_robot.app.recordings.run import fault_moments
-from continuum_robot.app.report import shapes
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
 from continuum_robot.app.report.plots import draw_tensions
 from continuum_robot.app.report.report import TOPICS, write_report
@@ -135,7 +134,7 @@ def test_shapes_are_listed_in_the_order_of_time(name: str, tmp_path: Path, monke
     rows = np.outer(bends, drawing.coefficients(0.5 * reach_of(load_robot(name)).high_m))
     seen = Series(np.arange(6) * 0.1, np.arange(6) * 0.1, np.arange(6), {"coefficients": rows}, {})
     figures: list[Any] = []
-    monkeypatch.setattr(shapes, "save_figure", lambda figure, _file: figures.append(figure))
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, _file: figures.append(figure))
     draw_shapes(Recording(tmp_path, "/", {"shape": seen}, 0), load_robot(name), tmp_path)
     (figure,) = figures
     (legend,) = figure.legends or [axis.get_legend() for axis in figure.axes]
@@ -167,6 +166,9 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
     blocked.write_text("")
     with pytest.raises(DeviceError, match="cannot be written"):
         write_report(bag, blocked / "report", load_robot("opencr_five_tendon"), {}, blend_s=0.0)
+    (tmp_path / "report" / "tensions.png").mkdir(parents=True)
+    with pytest.raises(RecordingError, match=r"tensions\.png: cannot be written"):
+        write_report(bag, tmp_path / "report", load_robot("opencr_five_tendon"), {}, blend_s=0.0)
     shutil.rmtree(bag)
 
 

@@ -20,13 +20,14 @@ from continuum_robot.robot.loading import load_robot
 
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
+from pages.page_picture import picture_size
+
 from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
 from continuum_robot.app.view import colors, meshes, scene
 from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.controls.status import banner
 from continuum_robot.app.view.curves import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
-from continuum_robot.app.view.screenshot import picture_size
 from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model

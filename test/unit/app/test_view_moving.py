@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
+from pages import page_picture
 from PIL import Image
-
-from continuum_robot.app.view import screenshot
 
 
 class SlowBrowser:
@@ -44,10 +43,10 @@ class Going:
 
 
 def test_all_pictures_are_in_it_and_last_as_long_as_they_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screenshot, "_MOVING_S", 0.6)
-    monkeypatch.setattr(screenshot, "_MOVING_PERIOD_S", 0.1)
+    monkeypatch.setattr(page_picture, "_MOVING_S", 0.6)
+    monkeypatch.setattr(page_picture, "_MOVING_PERIOD_S", 0.1)
     begun_s = time.monotonic()
-    screenshot._write_moving(StillPage(), SlowBrowser(), Going(), tmp_path / "page.gif")
+    page_picture._write_moving(StillPage(), SlowBrowser(), Going(), tmp_path / "page.gif")
     took_s = time.monotonic() - begun_s
     with Image.open(tmp_path / "page.gif") as made:
         assert made.n_frames >= 2
@@ -62,5 +61,5 @@ def test_all_pictures_are_in_it_and_last_as_long_as_they_took(tmp_path: Path, mo
 
 
 def test_nothing_is_written_where_it_is_broken_off(tmp_path: Path) -> None:
-    screenshot._write_moving(StillPage(), SlowBrowser(), Going(stopped=True), tmp_path / "page.gif")
+    page_picture._write_moving(StillPage(), SlowBrowser(), Going(stopped=True), tmp_path / "page.gif")
     assert not (tmp_path / "page.gif").exists()

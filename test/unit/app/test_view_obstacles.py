@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the messages need R
 pytest.importorskip("viser", reason="viser is not installed: the extra viz")
 pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
 
-from continuum_robot.app.view.obstacles import ObstacleScene
+from continuum_robot.app.view.scene import ObstacleScene
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.simulated.obstacles import obstacle_markers, obstacle_triangles
 from continuum_robot.robot.loading import load_robot

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the page needs ROS 2")
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
-from continuum_robot.app.client import stage_motion
+from continuum_robot.app.client import motions
 from continuum_robot.app.client.state import RobotState
+from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.stage import StageSliders
 from continuum_robot.app.view.scene import Scene
 from continuum_robot.errors import RobotFaultError, RobotTimeoutError
@@ -22,6 +24,7 @@ from continuum_robot.robot.base_stage import BaseStage
 from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("three_segment_servo_stage")
+STATUS = SimpleNamespace(show_if_refused=lambda _success, _sentence: None)
 UP = RobotState(stack="up", driver="active", silent_s=0.0)
 
 
@@ -60,7 +63,7 @@ class Orders:
     def __init__(self):
         self.goal = None
 
-    def aim_stage(self, position):
+    def aim_stage(self, position, _answer):
         self.goal = position
 
     def moves_stage(self, position):
@@ -76,7 +79,7 @@ def at(*position, **changes):
 
 def test_the_sliders_follow_the_stage_until_a_hand_moves_one():
     orders = Orders()
-    controls = StageSliders(Server(), orders, ROBOT.base_stage)
+    controls = StageSliders(Server(), orders, STATUS, ROBOT.base_stage)
     insertion, rotation = controls.sliders[0], controls.sliders[1]
     assert (insertion.min, insertion.max) == (0.0, 300.0)
     assert (rotation.min, rotation.max) == (-180.0, 180.0)
@@ -96,7 +99,7 @@ def test_the_sliders_follow_the_stage_until_a_hand_moves_one():
 
 def test_a_slide_is_not_lost_to_a_frame_that_comes_before_its_callback():
     orders = Orders()
-    slider = StageSliders(Server(), orders, ROBOT.base_stage)
+    slider = StageSliders(Server(), orders, STATUS, ROBOT.base_stage)
     insertion = slider.sliders[0]
     slider.update(at(0.01, 0.0))
     object.__setattr__(insertion, "value", 60.0)  # as viser takes a hand's value, before it calls back
@@ -109,8 +112,30 @@ def test_a_slide_is_not_lost_to_a_frame_that_comes_before_its_callback():
     assert insertion.value == 20.0
 
 
+def test_a_slide_that_comes_before_the_reference_source_is_found_is_answered():
+    timer = SimpleNamespace(cancel=lambda: None, reset=lambda: running.append(True))
+    running, answers, found = [], [], []
+    page = Commander.__new__(Commander)
+    page._lock, page._motion, page._stage = threading.RLock(), None, None
+    page._reference_timer = page._stage_timer = timer
+    page._link = SimpleNamespace(
+        request=lambda _kind, _service, _request, done, *_rest: done(
+            SimpleNamespace(success=True, message="holds") if found else None, "" if found else "no node serves hold"
+        )
+    )
+    page.aim_stage(np.array([0.05, 0.0]), lambda *answer: answers.append(answer))
+    assert answers == [(False, "the stage stays where it is: no node serves hold")]
+    assert not running
+    assert not page.moves_stage(np.zeros(2))
+    found.append(True)
+    page.aim_stage(np.array([0.05, 0.0]), lambda *answer: answers.append(answer))
+    assert answers[-1][0]
+    assert running
+    assert page.moves_stage(np.zeros(2))
+
+
 def test_an_axis_that_is_not_there_has_no_slider():
-    controls = StageSliders(Server(), Orders(), BaseStage(rotation=ROBOT.base_stage.rotation))
+    controls = StageSliders(Server(), Orders(), STATUS, BaseStage(rotation=ROBOT.base_stage.rotation))
     assert list(controls.sliders) == [1]
 
 
@@ -139,10 +164,10 @@ class Link:
 
 
 def test_a_motion_of_the_client_ends_where_it_was_asked_for_or_says_why_not(monkeypatch):
-    monkeypatch.setattr(stage_motion, "PERIOD_S", 1e-3)
+    monkeypatch.setattr(motions, "STAGE_PERIOD_S", 1e-3)
     task, goal = SimpleNamespace(check=lambda: None), np.array([0.045, 0.2])
-    assert stage_motion.move_stage(Link(), task, goal, 10.0) == pytest.approx(goal)
+    assert motions.move_stage(Link(), task, goal, 10.0) == pytest.approx(goal)
     with pytest.raises(RobotFaultError, match="following_error"):
-        stage_motion.move_stage(Link(problem="at fault: following_error"), task, goal, 10.0)
+        motions.move_stage(Link(problem="at fault: following_error"), task, goal, 10.0)
     with pytest.raises(RobotTimeoutError, match=r"stands at \[0\.0, 0\.2\]"):
-        stage_motion.move_stage(Link(step_m=0.0), task, goal, 0.02)
+        motions.move_stage(Link(step_m=0.0), task, goal, 0.02)

@@ -19,6 +19,7 @@ from rcl_interfaces.msg import ParameterDescriptor
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Described
+from continuum_robot.app.view.controls.parameters import Trajectory
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import (
     CHOICES,
@@ -31,7 +32,6 @@ from continuum_robot.app.view.controls.steering import (
     TRAJECTORY,
     Steering,
 )
-from continuum_robot.app.view.controls.trajectory import Trajectory
 from continuum_robot.robot.loading import load_robot
 
 UP = RobotState(

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from continuum_robot.app.running.rviz_view import scaled_configuration, write_scaled
+from continuum_robot.app.launching.plan import scaled_configuration, write_scaled
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 

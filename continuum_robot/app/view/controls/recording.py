@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording: by the stack's recorder, or by one of the page's own where the stack has none.
-
-Names
------
-snapshot : newest state of the stack
-"""
+"""Recording: by the stack's recorder, or by one of the page's own where the stack has none."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import viser
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.gui import Program, note, show
 from continuum_robot.robot.base_stage import AXES, BaseStage
 
@@ -21,8 +22,8 @@ _SHOWN = ((1e3, "mm", 0.5), (180 / math.pi, "deg", 0.5))
 class StageSliders:
     """Sliders of the axes that the stage has, in the container that is open."""
 
-    def __init__(self, server: viser.ViserServer, commander: Commander, stage: BaseStage) -> None:
-        self._commander, self._program = commander, Program()
+    def __init__(self, server: viser.ViserServer, commander: Commander, status: Status, stage: BaseStage) -> None:
+        self._commander, self._status, self._program = commander, status, Program()
         self._where = np.zeros(2)
         self._known: dict[int, float] = {}  # values that the program has shown, or taken from a hand
         server.gui.add_html(note("Base stage:"))
@@ -67,4 +68,4 @@ class StageSliders:
             self._known[index] = slider.value
             if abs(slider.value - scale * place[index]) > step / 2:  # the other one is shown rounded
                 place[index] = slider.value / scale
-        self._commander.aim_stage(place)
+        self._commander.aim_stage(place, self._status.show_if_refused)

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emergency stop, reset, start, the state of the stack in words, and the line in which the page answers.
-
-Names
------
-snapshot : newest state of the stack
-"""
+"""Emergency stop, reset, start, the state of the stack in words, and the line in which the page answers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who gives the reference: the choice, the turn to write, and a slider for each Clarke coordinate.
-
-Names
------
-snapshot : newest state of the stack
-"""
+"""Who gives the reference: the choice, the turn to write, and a slider for each Clarke coordinate."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets that are dragged in the scene: the tip, and a point of the Clarke plane.
-
-Names
------
-snapshot : newest state of the stack
-"""
+"""Targets that are dragged in the scene: the tip, and a point of the Clarke plane."""
 
 from __future__ import annotations
 

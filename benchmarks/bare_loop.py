@@ -13,11 +13,11 @@ import time
 from typing import Any
 
 import numpy as np
+from continuum_robot.msg import TendonCommands, TendonStates
 from rclpy.node import Node
 
 from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.errors import DeviceError
-from continuum_robot.msg import TendonCommands, TendonStates
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.runtime.periodic import PeriodicThread
@@ -32,7 +32,7 @@ _SETTLING_S = 1.0
 
 def measure_bare_loop(seconds: float, stop: StopRequest) -> dict[str, Any]:
     """Publish states of five tendons at 1 kHz to another process that answers each with a command."""
-    answerer = subprocess.Popen([sys.executable, "-m", "continuum_robot.app.bench.bare_loop"])
+    answerer = subprocess.Popen([sys.executable, __file__])
     try:
         initialize(args=[])
         with shut_down_at_end():

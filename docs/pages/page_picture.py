@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot view --screenshot``: a picture of the page as a browser draws it, or a moving one."""
+"""A picture of the page of a running stack as Chromium draws it, or eight seconds that move.
+
+``PYTHONPATH=docs python -m pages.page_picture FILE.png --size 1280x800``, with FILE.gif a moving one.
+"""
 
 from __future__ import annotations
 
+import argparse
 import io
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
 
 from PIL import Image
 
-from continuum_robot.app.view.browser import Browser
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.page import Page, robot_of_stack
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
+from pages.browser import Browser
 
 READY = "document.querySelector('canvas') && /EMERGENCY STOP|View only/.test(document.body.innerText)"
 # The canvas is opaque once the browser has its lights; before, viser shows a ghost of what is drawn.
@@ -42,7 +47,7 @@ def run_screenshot(options: ViewOptions, file: Path, size: str) -> int:
     """Serve the page, wait until its curves are filled, write a picture of it."""
     wide, high = picture_size(size)
     if file.suffix.lower() not in FORMATS:
-        raise ParameterError("--screenshot", str(file), f"a file that ends in one of {', '.join(FORMATS)}")
+        raise ParameterError("FILE", str(file), f"a file that ends in one of {', '.join(FORMATS)}")
     with StopRequest(last=True) as stop:
         robot = load_robot(options.robot or robot_of_stack(options.namespace))
         with Page(options, robot) as page:
@@ -100,3 +105,12 @@ def picture_size(text: str) -> tuple[int, int]:
     if not all(part.isdecimal() and 100 <= int(part) <= _LARGEST for part in parts) or len(parts) != 2:
         raise ParameterError("--size", text, f"WIDTHxHEIGHT, each from 100 to {_LARGEST}")
     return int(parts[0]), int(parts[1])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--size", default="1280x800", help="WIDTHxHEIGHT, pixels")
+    parser.add_argument("--namespace", default="", help="ROS namespace of the stack")
+    given = parser.parse_args()
+    sys.exit(run_screenshot(ViewOptions(namespace=given.namespace), given.file, given.size))

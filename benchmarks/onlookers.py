@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who looks at the page without drawing it: ``python -m continuum_robot.app.view.headless_browser FILE``.
+"""Programs that come to a running stack while its loop is measured: a client, or, with a file, one that takes the page.
 
-The file holds the page's address: on the command line every user of the computer could read its token.
-
-A browser draws with whatever graphics its computer has; what the page itself costs is measured with this one.
+The file holds the page's address: on the command line every user of the computer could read its token. A browser draws
+with whatever graphics its computer has; what the page itself costs is measured by taking what it sends.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ import viser
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
+from continuum_robot.app.client.robot import Robot
+from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.runtime.periodic import give_way
 
 
-def look(address: str) -> None:
-    """Take everything that the page sends, until the process is ended."""
+def take_all(address: str) -> None:
+    """Take everything that the page sends and draw nothing, until the process is ended."""
     protocol = Subprotocol(f"viser-v{viser.__version__}")
     url = address.replace("http", "ws", 1)
     with connect(url, subprotocols=[protocol], max_size=None, compression=None) as page:
@@ -43,7 +44,17 @@ def look(address: str) -> None:
             pass
 
 
+def look_on() -> None:
+    """Join the stack of this DDS domain as a client, and read its state 50 times a second."""
+    with StopRequest() as stop, Robot.connect() as robot:
+        while not stop.wait(0.02):
+            robot.state  # noqa: B018
+
+
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    give_way()
-    look(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if len(sys.argv) > 1:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        give_way()
+        take_all(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    else:
+        look_on()

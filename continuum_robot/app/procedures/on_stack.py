@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``continuum-robot weigh``: a running stack weighs what its tip carries, with progress."""
+"""``controller``, ``learn-floor`` and ``weigh``: what is asked of a running stack, with progress."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
 from pathlib import Path
@@ -10,11 +11,40 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from continuum_robot.action import LearnFloor
 from continuum_robot.app.client.robot import Robot
-from continuum_robot.app.output import write_json
+from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.output import say, write_json
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing import Turn, WeighingModel, weigh
 from continuum_robot.identification.weighing_motion import WeighingMotion
+from continuum_robot.srv import SwitchController
+
+
+def run_controller(name: str, namespace: str) -> int:
+    """Switch where a name is given, and say which controller commands then."""
+    with contextlib.closing(StackLink(namespace, "controller_command")) as link:
+        if name:
+            link.switch_controller(name)
+        answer = link.call(SwitchController, "switch_controller")
+    say(Console(), f"{answer.active or 'none'} commands the tendons; available: {', '.join(answer.available)}")
+    return 0
+
+
+def run_learn_floor(duration_s: float, namespace: str, *, only_if_missing: bool) -> int:
+    """Let the contact monitor learn from free motion, and say what it learnt."""
+    console = Console()
+    link = StackLink(namespace, "learn_floor_command")
+    with contextlib.closing(link), Progress(console=console, transient=True) as bar:
+        task = bar.add_task("free motion", total=1.0)
+
+        def tell(feedback: LearnFloor.Feedback) -> None:
+            words = f"{feedback.state or 'waiting'}, {feedback.ratio:.2f} of the threshold"
+            bar.update(task, completed=feedback.progress, description=words)
+
+        result = link.learn_floor(duration_s, only_if_missing=only_if_missing, on_feedback=tell)
+    say(console, result.message)
+    return 0
 
 
 def run_weigh(
@@ -31,16 +61,13 @@ def run_weigh(
         console.input("Fix the payload to the tip, then press Enter ")
         loaded = _turn(robot, motion, "with payload", console)
         found = weigh(robot.description, empty, loaded, bending_order)
-    console.print(
+    say(
+        console,
         f"payload {1e3 * found.payload_kg:.3g} g, standard deviation {1e3 * found.deviation_kg:.2g} g; the rod is "
         f"{found.stiffness_ratio:.3g} times as stiff as in its file. In the robot file:\n\n"
         f"payload_kg: {found.payload_kg:.4g}\n\nor for one run: up --payload-kg {found.payload_kg:.4g}\n",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
     )
-    if json_file is not None:
-        write_json(json_file, dataclasses.asdict(found))
+    write_json(json_file, dataclasses.asdict(found))
     return 0
 
 
