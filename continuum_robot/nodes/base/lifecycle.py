@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
 from rclpy.context import Context
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -82,7 +85,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
         )
         self.last_error = ""
         self.defect = ""
-        self._refusal = ""
+        self.problems: dict[object, str] = {}
+        """What callbacks refused, each until it succeeds."""
         self.ended = False
         self.exit_code = 0
         self._params_file: ParamsFile | None = None
@@ -162,20 +166,39 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
 
-    def guarded(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        """A callback that raises nothing: an error of this project is a refusal, anything else a defect of
-        this node.
+    def guarded(
+        self, callback: Callable[..., Any], refused: Callable[[Exception], Any] = lambda _error: None
+    ) -> Callable[..., Any]:
+        """A callback, or a coroutine, that raises nothing and returns what ``refused`` makes of an exception.
+
+        An error of this project is a problem until the callback succeeds, anything else a defect of this node.
         """
+
+        def failed(error: Exception) -> Any:
+            if isinstance(error, ContinuumRobotError):
+                self._take_problem(callback, str(error))
+            else:
+                self.on_defect(error)
+            return refused(error)
 
         @functools.wraps(callback)
         def call(*arguments: Any) -> Any:
             try:
-                return callback(*arguments)
+                result = callback(*arguments)
             except Exception as error:
-                self._on_raised(error)
-                return None
+                return failed(error)
+            if self.problems:
+                self.problems.pop(callback, None)
+            return result
 
-        return call
+        @functools.wraps(callback)
+        async def call_async(*arguments: Any) -> Any:
+            try:
+                return await callback(*arguments)
+            except Exception as error:
+                return failed(error)
+
+        return call_async if inspect.iscoroutinefunction(callback) else call
 
     def create_subscription(
         self, msg_type: Any, topic: str, callback: Callable[..., Any], *more: Any, **options: Any
@@ -193,34 +216,31 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self, timer_period_sec: float, callback: Callable[..., Any] | None = None, *more: Any, **options: Any
     ) -> Any:
         """As of rclpy, with a guarded callback."""
-        if callback is None:
-            return super().create_timer(timer_period_sec, None, *more, **options)
-        return super().create_timer(timer_period_sec, self.guarded(callback), *more, **options)
+        guarded = None if callback is None else self.guarded(callback)
+        return super().create_timer(timer_period_sec, guarded, *more, **options)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], *more: Any, **options: Any
     ) -> Any:
         """As of rclpy; where the callback raises, the caller gets the sentence."""
 
-        @functools.wraps(callback)
-        def serve(request: Any, response: Any) -> Any:
-            try:
-                return callback(request, response)
-            except Exception as error:
-                self._on_raised(error)
-                response = srv_type.Response()
-                if hasattr(response, "message"):
-                    response.message = f"refused: {error if isinstance(error, ContinuumRobotError) else repr(error)}"
-                return response
+        def refused(error: Exception) -> Any:
+            response = srv_type.Response()
+            if hasattr(response, "message"):
+                response.message = f"refused: {error if isinstance(error, ContinuumRobotError) else repr(error)}"
+            return response
 
-        return super().create_service(srv_type, srv_name, serve, *more, **options)
+        return super().create_service(srv_type, srv_name, self.guarded(callback, refused), *more, **options)
 
-    def _on_raised(self, error: Exception) -> None:
-        if not isinstance(error, ContinuumRobotError):
-            self.on_defect(error)
-        elif str(error) != self._refusal:  # once: a message may come a thousand times a second
-            self._refusal = str(error)
-            self.get_logger().error(f"refused: {error}")
+    def create_action(self, kind: Any, name: str, execute: Callable[[ServerGoalHandle], Any]) -> ActionServer:
+        """A server of an action, a coroutine, that can be cancelled; where it raises, the goal is aborted."""
+        execute = self.guarded(execute, lambda _error: kind.Result())
+        return ActionServer(self, kind, name, execute, cancel_callback=lambda _goal: CancelResponse.ACCEPT)
+
+    def _take_problem(self, key: object, problem: str) -> None:
+        if self.problems.get(key) != problem:  # once: a message may come a thousand times a second
+            self.problems[key] = problem
+            self.get_logger().error(f"refused: {problem}")
 
     def check(self) -> None:
         """Whether the node can work at all, before it spins. Raises :class:`ContinuumRobotError`."""
@@ -297,7 +317,11 @@ class ManagedNode(PublisherNode, LifecycleNode):
         refusal = self.parameters.refuse(parameter_list, limited=not self.clock.stepped)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)
-        return super().set_parameters_atomically(parameter_list)
+        try:
+            return super().set_parameters_atomically(parameter_list)
+        except Exception as error:
+            self.on_defect(error)
+            return SetParametersResult(successful=False, reason=f"refused: {error!r}")
 
     def destroy_node(self) -> None:
         """Release everything, then destroy the node."""
@@ -365,8 +389,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
             return ERROR
         if name in ("activate", "cleanup"):
             self.last_error = ""
-        if name == "configure" and (self.defect or self._refusal):  # everything was made anew
-            self.defect = self._refusal = ""
+        if name == "configure" and (self.defect or self.problems):  # everything was made anew
+            self.defect = ""
+            self.problems.clear()
             self.diagnostics.publish()
         return SUCCESS
 
@@ -379,6 +404,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def _diagnose_lifecycle(self, status: StatusBuilder) -> None:
         problem = self.defect or self.last_error
         status.summary(Level.ERROR if problem else Level.OK, problem or self.state)
+        for refused in tuple(self.problems.values()):  # other threads may change them
+            status.summary(Level.WARN, f"refused: {refused}")
         status.add("lifecycle_state", self.state)
         status.add("defect", self.defect)
         status.add("simulated", self.simulated)

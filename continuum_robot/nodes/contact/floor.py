@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
 
@@ -108,13 +107,7 @@ class ContactFloor:
         self._range = MotionRange()
         self._newest_report = ""
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
-        self._server: Any = ActionServer(
-            node,
-            LearnFloor,
-            "~/learn_floor",
-            execute_callback=self._serve,
-            cancel_callback=lambda _: CancelResponse.ACCEPT,
-        )
+        self._server: Any = node.create_action(LearnFloor, "~/learn_floor", self._serve)
         node.create_service(Trigger, "~/learn", self._serve_learn)
         node.create_service(Trigger, "~/forget_floor", self._serve_forget)
 

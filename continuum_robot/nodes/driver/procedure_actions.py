@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
 
@@ -67,7 +66,7 @@ class ProcedureActions:
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._procedure: Procedure[Any] | None = None
         self._servers = [
-            ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
+            node.create_action(kind, name, execute)
             for kind, name, execute in (
                 (HomeTendons, "home_tendons", self._home),
                 (CheckTendons, "check_tendons", self._check),

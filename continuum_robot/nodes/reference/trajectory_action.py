@@ -11,12 +11,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.node import Node
 
 from continuum_robot.control.joint_trajectory import JointTrajectory, TrajectoryPoint, joint_trajectory
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
@@ -53,19 +52,13 @@ class Player(Protocol):
         """Come to rest where the reference is."""
 
 
-def serve(node: Node, player: Player, clock: Clock) -> Any:
+def serve(node: ManagedNode, player: Player, clock: Clock) -> Any:
     """The action's server; None where control_msgs is not installed."""
     action = installed_action()
     if action is None:
         return None
     goals = TrajectoryGoals(Waiting(node, FEEDBACK_PERIOD_S), player, clock, action)
-    return ActionServer(
-        node,
-        action,
-        "follow_joint_trajectory",
-        execute_callback=goals.execute,
-        cancel_callback=lambda _: CancelResponse.ACCEPT,
-    )
+    return node.create_action(action, "follow_joint_trajectory", goals.execute)
 
 
 class TrajectoryGoals:
