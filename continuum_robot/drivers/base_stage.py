@@ -76,7 +76,7 @@ class StageAxes:
     """
 
     def __init__(self, motors: DisplacementActuators, stage: BaseStage) -> None:
-        self.motors, self._has = motors, stage.has
+        self.motors, self.stage, self._has = motors, stage, stage.has
         self.simulated = motors.simulated
 
     def read(self, now_s: float) -> TendonReading:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,6 +29,7 @@ from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.nodes.topics.flat_messages import FlatLayout
+from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 
@@ -161,13 +163,15 @@ def test_states_of_another_size_are_refused_by_the_shape_estimator(make):
     node = make(ShapeEstimatorNode)
     node.configure()
     node.activate()
-    count, estimates = ROBOT.tendon_count, node._estimated
+    count, see_states = ROBOT.tendon_count, partial(node._call, node.kind.states)
     for name in ("displacement", "velocity", "tension"):
         states = TendonStates(displacement=[0.0] * count, velocity=[0.0] * count, tension=[3.0] * count)
         setattr(states, name, [0.0] * (count + 1))
-        node._update(node._estimator, states)
-        assert node._problem.startswith(f"tendon_states has {count + 1} tendons")
-    assert node._estimated == estimates
+        node.problems.clear()
+        node.component.thinning = Thinning()
+        see_states(states)
+        assert node.problems["states"].startswith(f"tendon_states has {count + 1} tendons")
+    assert node.component.estimated == 0
 
 
 # Too many requests

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,9 @@ SUCCESS, FAILURE, ERROR = (
     TransitionCallbackReturn.FAILURE,
     TransitionCallbackReturn.ERROR,
 )
+
+
+LOGGED_AGAIN_S = 10.0
 
 
 class ManagedNode(PublisherNode, LifecycleNode):
@@ -86,7 +90,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.last_error = ""
         self.defect = ""
         self.problems: dict[object, str] = {}
-        """What callbacks refused, each until it succeeds."""
+        """Of callbacks, each until it succeeds."""
+        self._logged: dict[object, tuple[str, float]] = {}
         self.ended = False
         self.exit_code = 0
         self._params_file: ParamsFile | None = None
@@ -167,19 +172,20 @@ class ManagedNode(PublisherNode, LifecycleNode):
     # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
 
     def guarded(
-        self, callback: Callable[..., Any], refused: Callable[[Exception], Any] = lambda _error: None
+        self, callback: Callable[..., Any], refused: Callable[[Exception], Any] | None = None
     ) -> Callable[..., Any]:
-        """A callback, or a coroutine, that raises nothing and returns what ``refused`` makes of an exception.
+        """A callback, or a coroutine, that raises nothing.
 
-        An error of this project is a problem until the callback succeeds, anything else a defect of this node.
+        An error of this project is a problem until the callback succeeds, or, where somebody is told, what ``refused``
+        returns. Anything else is a defect of this node.
         """
 
         def failed(error: Exception) -> Any:
-            if isinstance(error, ContinuumRobotError):
-                self._take_problem(callback, str(error))
-            else:
+            if not isinstance(error, ContinuumRobotError):
                 self.on_defect(error)
-            return refused(error)
+            elif refused is None:
+                self.take_problem(callback, str(error))
+            return None if refused is None else refused(error)
 
         @functools.wraps(callback)
         def call(*arguments: Any) -> Any:
@@ -237,10 +243,13 @@ class ManagedNode(PublisherNode, LifecycleNode):
         execute = self.guarded(execute, lambda _error: kind.Result())
         return ActionServer(self, kind, name, execute, cancel_callback=lambda _goal: CancelResponse.ACCEPT)
 
-    def _take_problem(self, key: object, problem: str) -> None:
-        if self.problems.get(key) != problem:  # once: a message may come a thousand times a second
-            self.problems[key] = problem
-            self.get_logger().error(f"refused: {problem}")
+    def take_problem(self, key: object, problem: str) -> None:
+        """Report a problem of a callback until it succeeds; in the log when it is another, or after a while."""
+        self.problems[key] = problem
+        before, logged_s = self._logged.get(key, ("", 0.0))
+        if problem != before or time.monotonic() - logged_s > LOGGED_AGAIN_S:
+            self._logged[key] = problem, time.monotonic()
+            self.get_logger().error(problem)
 
     def check(self) -> None:
         """Whether the node can work at all, before it spins. Raises :class:`ContinuumRobotError`."""
@@ -404,11 +413,15 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def _diagnose_lifecycle(self, status: StatusBuilder) -> None:
         problem = self.defect or self.last_error
         status.summary(Level.ERROR if problem else Level.OK, problem or self.state)
-        for refused in tuple(self.problems.values()):  # other threads may change them
-            status.summary(Level.WARN, f"refused: {refused}")
+        self.diagnose_problems(status)
         status.add("lifecycle_state", self.state)
         status.add("defect", self.defect)
         status.add("simulated", self.simulated)
+
+    def diagnose_problems(self, status: StatusBuilder) -> None:
+        """Add what is wrong with what callbacks took."""
+        for problem in tuple(self.problems.values()):  # other threads may change them
+            status.summary(Level.WARN, problem)
 
     def _is_simulated(self) -> bool:
         alias = str(self.get_parameter("use_mock_hardware").value).strip().lower()

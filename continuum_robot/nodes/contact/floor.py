@@ -33,7 +33,7 @@ from continuum_robot.nodes.base.diagnostics import StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
-from continuum_robot.nodes.recordings.records import declare_record_folder, record_folder
+from continuum_robot.nodes.recordings.records import RecordFolder, record_folder
 from continuum_robot.nodes.stack.choices import (
     AT_START,
     AUTO,
@@ -100,7 +100,7 @@ class ContactFloor:
             rules=Quantity("", choices=SIMULATION_LEVELS),
             read_only=True,
         )
-        declare_record_folder(node.parameters)
+        node.parameters.declare_settings("", RecordFolder(), quiet=True)
         self.missing = ""
         self._learning: _Learning | None = None
         self._awaits_motion = False

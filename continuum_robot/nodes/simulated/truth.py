@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from continuum_robot.nodes.base.parameters import ParameterServer
+from dataclasses import dataclass
+
+from continuum_robot.robot.schema import quantity
 
 
-def declare_true_robot(parameters: ParameterServer) -> None:
-    """Declare the parameter."""
-    meaning = (
+@dataclass(frozen=True, kw_only=True)
+class TrueRobot:
+    """The parameter."""
+
+    true_robot: str = quantity(
         "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
-        " empty: simulation.truth of the robot file; none: the robot itself"
+        " empty: simulation.truth of the robot file; none: the robot itself",
+        default="",
     )
-    parameters.declare("true_robot", "", meaning, read_only=True)
