@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,7 +50,7 @@ class Fiber(node.Component):
         self.sight = Sight(host, robot, self.fiber, partial(linked_curvature, robot), device=device, program=program)
         self.message = FiberCurvature(simulated=True)
 
-    def parameters_changed(self) -> None:
+    def parameters_changed(self, _names: Collection[str] = ()) -> None:
         """Its errors are others."""
         self.fiber.errors = self.parameters
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +129,7 @@ class ShapeFromSensors(node.Component):
         own: AnyShapeEstimator = made(SHAPE_ESTIMATORS, name, "estimator", robot, settings=self.host.own_settings)
         return own
 
-    def parameters_changed(self) -> None:
+    def parameters_changed(self, _names: Collection[str] = ()) -> None:
         """The rate may be another."""
         self.thinning.period_ns = round(1e9 / self.parameters.rate_hz)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,7 +84,7 @@ class TrackerOfTip(node.Component):
         what = true_tip(robot, parameters.model_error_percent / 100)
         return Sight(host, robot, self.simulated, what, device="tip tracker", program=PROGRAM).new
 
-    def parameters_changed(self) -> None:
+    def parameters_changed(self, _names: Collection[str] = ()) -> None:
         """The simulated tracker's errors are others."""
         if self.simulated is not None:
             self.simulated.errors = self.parameters

@@ -9,7 +9,7 @@ the component is deaf and mute until it is made anew.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, overload
@@ -92,6 +92,20 @@ def plain(node: ManagedNode, kind: Any, topic: str, callback: Call, *, profile: 
     node.create_subscription(kind, topic, callback, profile)
 
 
+def in_flow(
+    node: ManagedNode,
+    kind: Any,
+    topic: str,
+    callback: Call,
+    *,
+    profile: QoSProfile,
+    raw: bool = False,
+    lazy: bool = False,
+) -> None:
+    """Hear whoever publishes, in lock-step too: ``via`` of :func:`heard`."""
+    node.flow.create_subscription(kind, topic, callback, profile, raw=raw, lazy=lazy)
+
+
 def service(kind: Any, name: str, unconfigured: str = "") -> Line[None]:
     """A service whose response has ``success`` and ``message``.
 
@@ -101,7 +115,7 @@ def service(kind: Any, name: str, unconfigured: str = "") -> Line[None]:
 
     def make(node: ComponentNode, call: Call) -> None:
         def answer(request: Any, response: Any) -> Any:
-            if node.defect:
+            if node.deaf:
                 raise DeviceError(node.get_name(), f"has a defect: {node.defect}", "Clean up and configure it")
             if node.component is None:
                 raise ContinuumRobotError(unconfigured or f"configure the {node.get_name().replace('_', ' ')} first")
@@ -112,6 +126,22 @@ def service(kind: Any, name: str, unconfigured: str = "") -> Line[None]:
             return response
 
         node.create_service(kind, name, answer)
+
+    return Line(make, answers=True)
+
+
+def action(kind: Any, name: str) -> Line[None]:
+    """An action whose result has a ``message``; the method is a coroutine that takes the goal."""
+
+    def make(node: ComponentNode, call: Call) -> None:
+        async def execute(goal: Any) -> Any:
+            if node.component is None or node.deaf:
+                goal.abort()
+                what = node.defect or "it is not configured"
+                return kind.Result(message=f"refused: {what}")
+            return await call(goal)
+
+        node.create_action(kind, name, execute)
 
     return Line(make, answers=True)
 
@@ -145,6 +175,8 @@ class Component:
     problem_level: ClassVar[Level] = Level.WARN
     parameters: Any
     """A dataclass of quantities: on the class the defaults, in a component the newest values."""
+    goes_on: ClassVar[bool] = False
+    """It deals with its defects itself, and is not deaf and mute by one."""
     default_robot: ClassVar[str] = ManagedNode.default_robot
     activate_at_start: ClassVar[bool] = False
 
@@ -163,8 +195,8 @@ class Component:
     def deactivate(self) -> None:
         """Stop to act, in whatever state."""
 
-    def parameters_changed(self) -> None:
-        """:attr:`parameters` have other values than before."""
+    def parameters_changed(self, names: Collection[str] = ()) -> None:
+        """:attr:`parameters`, or others of the node, have other values than before."""
 
     def carry(self, payload_kg: float) -> None:
         """Go on with another payload, kg; what it raises refuses the change. Without it the parameter is read-only."""
@@ -196,9 +228,14 @@ class ComponentNode(ManagedNode):
         self.parameters.on_change(self._changed)
         self.diagnostics.add_task(kind.about, self._diagnose)
 
+    @property
+    def deaf(self) -> bool:
+        """Whether it takes and publishes nothing until it is configured again."""
+        return bool(self.defect) and not self.kind.goes_on
+
     def _call(self, line: Line[Any], *arguments: Any) -> Any:
         component = self.component
-        if component is None or self.defect or (line.active and not self.active):
+        if component is None or self.deaf or (line.active and not self.active):
             return None
         try:
             result = getattr(component, line.method)(*arguments)
@@ -212,11 +249,11 @@ class ComponentNode(ManagedNode):
             self.problems.pop(line.name, None)
         return result
 
-    def _changed(self, _names: set[str]) -> None:
+    def _changed(self, names: set[str]) -> None:
         component = self.component
         if component is not None:
             component.parameters = self.own.value
-            component.parameters_changed()
+            component.parameters_changed(names)
 
     def configure(self) -> None:
         """Make the component, and start its loops."""
@@ -233,7 +270,7 @@ class ComponentNode(ManagedNode):
 
     def activate(self) -> None:
         """Let it act."""
-        if self.defect:
+        if self.deaf:
             raise DeviceError(self.get_name(), f"has a defect: {self.defect}", "Clean up and configure it")
         if self.component is not None:
             self.component.activate()
@@ -283,8 +320,8 @@ class ComponentNode(ManagedNode):
         component = self.component
         for problem in tuple(self.problems.values()):  # a loop's thread may change them
             status.summary(self.kind.problem_level, problem)
-        if component is None or self.defect:
-            status.summary(Level.ERROR if self.defect else Level.OK, self.defect or self.idle or self.state)
+        if component is None or self.deaf:
+            status.summary(Level.ERROR if self.deaf else Level.OK, self.defect or self.idle or self.state)
             return
         component.health(status)
         for line in self._loops:

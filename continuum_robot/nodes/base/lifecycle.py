@@ -80,6 +80,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         overrides: dict[str, Any] | None = None,
         cli_args: Sequence[str] | None = None,
     ) -> None:
+        self._servers: list[ActionServer] = []
         super().__init__(
             name,
             context=context,
@@ -241,7 +242,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def create_action(self, kind: Any, name: str, execute: Callable[[ServerGoalHandle], Any]) -> ActionServer:
         """A server of an action, a coroutine, that can be cancelled; where it raises, the goal is aborted."""
         execute = self.guarded(execute, lambda _error: kind.Result())
-        return ActionServer(self, kind, name, execute, cancel_callback=lambda _goal: CancelResponse.ACCEPT)
+        server = ActionServer(self, kind, name, execute, cancel_callback=lambda _goal: CancelResponse.ACCEPT)
+        self._servers.append(server)
+        return server
+
+    def end_actions(self) -> None:
+        """Destroy the servers of actions, which rclpy leaves in the executor."""
+        while self._servers:
+            self._servers.pop().destroy()
 
     def take_problem(self, key: object, problem: str) -> None:
         """Report a problem of a callback until it succeeds; in the log when it is another, or after a while."""
@@ -334,6 +342,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     def destroy_node(self) -> None:
         """Release everything, then destroy the node."""
+        self.end_actions()
         self.release()
         super().destroy_node()
         # rclpy leaves it, and with it the node and its participant, to the garbage collector: others see a node there
