@@ -128,13 +128,11 @@ class Stage(node.Component):
 
     @driver
     def see_driver(self, message: DiagnosticStatus) -> None:
-        """Hold where it does not obey."""
         self.obeys = values_of(message).get("state") == "active"
         if not self.obeys:
             self.motion.hold()
 
     def _tell(self) -> None:
-        """Publish the status where it is new."""
         faults = self.motion.faults
         text = f"at fault: {', '.join(faults)}" if faults else "follows base_stage/command"
         if text != self.told:
@@ -144,7 +142,6 @@ class Stage(node.Component):
             self.status.publish(self.host.diagnostics.status(self.about))
 
     def health(self, status: StatusBuilder) -> None:
-        """Its faults, and where it is."""
         if self.motion.faults:
             status.summary(Level.ERROR, self.told)
         status.summary(Level.OK, self.told if self.active else self.host.state)

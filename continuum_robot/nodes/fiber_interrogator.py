@@ -13,7 +13,7 @@ import numpy as np
 from continuum_robot.msg import FiberCurvature
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.simulated.sight import Sight
+from continuum_robot.nodes.simulated.device import Sight
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -51,7 +51,6 @@ class Fiber(node.Component):
         self.message = FiberCurvature(simulated=True)
 
     def parameters_changed(self, _names: Collection[str] = ()) -> None:
-        """Its errors are others."""
         self.fiber.errors = self.parameters
 
     @read
@@ -67,7 +66,6 @@ class Fiber(node.Component):
         self.curvatures.publish(message)
 
     def health(self, status: StatusBuilder) -> None:
-        """What the gratings show."""
         status.summary(Level.OK, self.host.state)
         if self.newest is not None and self.newest.curvature.size:
             status.add("largest_curvature_per_m", float(np.abs(self.newest.curvature).max()))

@@ -94,12 +94,10 @@ class ForceSensorReader(node.Component):
 
     @tare
     def start_tare(self, _request: Trigger.Request) -> str:
-        """The mean of the next measurements becomes zero."""
         self.read.call(lambda: self.sensor.start_tare(self.parameters.tare_samples))
         return "taring: nothing may touch the sensor meanwhile"
 
     def health(self, status: StatusBuilder) -> None:
-        """What the sensor reports."""
         reading, sensor = self.reading, self.sensor
         if reading is None:
             status.summary(Level.OK, "no readings")

@@ -93,7 +93,6 @@ class Plans(TipTask):
         self.searcher = PredictiveTip(robot, obstacles, settings)
 
     def activate(self) -> None:
-        """Wait for a target."""
         super().activate()
         self.search = self.output = self.shape = None
         self.taking = self.began = False
@@ -109,12 +108,10 @@ class Plans(TipTask):
 
     @target
     def keep_target(self, message: PointStamped) -> None:
-        """The newest."""
         self.desired = message
 
     @shapes
     def keep_tip(self, message: Shape) -> None:
-        """The newest, with its time."""
         self.shape = conversions.position(message.tip.position), self.host.clock.monotonic_s()
 
     @others
@@ -127,7 +124,6 @@ class Plans(TipTask):
 
     @plan
     def cycle(self, now_s: float, _elapsed_s: float) -> None:
-        """Take a target, and plan again."""
         drop = self.turn.ended_by()
         if drop and (self.began or self.taking):
             self._end(f"the target was dropped: {drop}", now_s)
@@ -146,7 +142,6 @@ class Plans(TipTask):
         self.tell(STOPPED, why, now_s)
 
     def begin(self, point_m: Vector, now_s: float) -> None:
-        """Plan for a target."""
         if not np.all(np.isfinite(point_m)):
             raise ParameterError(self.what, point_m.tolist(), "three finite coordinates in m")
         if self.search is not None:
@@ -240,7 +235,6 @@ class Plans(TipTask):
             self.publish_reference(self.control.ahead(max(now_s - self.updated_s, 0.0)), now_s)
 
     def fill_state(self, message: TipState, refused: Vector | None) -> None:
-        """What is known of the target; the plan's tips as a path."""
         output, known = self.output, refused is None
         target = self.pending if refused is None else refused
         message.target = conversions.point_message(target)
@@ -263,7 +257,6 @@ class Plans(TipTask):
             self.paths.publish(path)
 
     def health(self, status: StatusBuilder) -> None:
-        """How near it comes to obstacles, and how long a plan takes."""
         super().health(status)
         output = self.output
         status.add("clearance_m", np.nan if output is None else output.clearance_m)

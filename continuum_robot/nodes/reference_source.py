@@ -116,7 +116,7 @@ class ReferenceSource(ManagedNode):
         subscribe_to_stream(self, Shape, "shape", self._on_shape, raw=True, lazy=True)
         self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
         self.create_subscription(PoseStamped, "tip_target_pose", self._on_tip_pose, qos.command_subscription())
-        self._trajectories = serve(self, self, self.clock)
+        serve(self, self, self.clock)
         self.create_service(TakeReference, "~/take", self._serve_take)
         self.create_service(Trigger, "~/restart", self._serve_restart)
         self.create_service(Trigger, "~/hold", self._serve_hold)
@@ -165,13 +165,6 @@ class ReferenceSource(ManagedNode):
         path, self._tip_path = self._tip_path, None
         if path is not None:
             path.close()
-
-    def destroy_node(self) -> None:
-        """End the action's server before the node, which does not know it."""
-        server = getattr(self, "_trajectories", None)  # the constructor may not have come that far
-        if server is not None:
-            server.destroy()
-        super().destroy_node()
 
     def _stand(self) -> None:
         """Hold the position that is measured next; nobody else has the turn any more."""

@@ -130,7 +130,6 @@ class ShapeFromSensors(node.Component):
         return own
 
     def parameters_changed(self, _names: Collection[str] = ()) -> None:
-        """The rate may be another."""
         self.thinning.period_ns = round(1e9 / self.parameters.rate_hz)
 
     @gravity
@@ -139,7 +138,6 @@ class ShapeFromSensors(node.Component):
         self._hand_on("set_gravity", "gravity_m_per_s2", gravity, "gravity along the stage's axis")
 
     def carry(self, payload_kg: float) -> None:
-        """Hand it on to the estimator, which may be another package's."""
         self._hand_on("set_payload", "payload_kg", payload_kg, "no change")
 
     def _hand_on(self, method: str, name: str, value: Any, allowed: str) -> None:
@@ -163,13 +161,11 @@ class ShapeFromSensors(node.Component):
 
     @believe_again
     def reset(self, _request: Trigger.Request) -> str:
-        """Believe sensors again that were found broken."""
         self._believe_sensors()
         return "all sensors are believed again; what is still broken is found again"
 
     @strings
     def see_strings(self, message: StringLengths) -> None:
-        """Keep the newest."""
         extension = np.array(conversions.vector(message.extension))
         known, age = np.isfinite(extension), conversions.vector(message.age)
         usable = known.any() and age.size == extension.size
@@ -181,7 +177,6 @@ class ShapeFromSensors(node.Component):
 
     @curvatures
     def see_curvature(self, message: FiberCurvature) -> None:
-        """Keep the newest."""
         curvature = np.array(conversions.vector(message.curvature))
         expected = len(self.curvature_matrix)
         if curvature.size != expected:
@@ -192,7 +187,6 @@ class ShapeFromSensors(node.Component):
 
     @states
     def see_states(self, message: TendonStates) -> object:
-        """Estimate the shape, as often as it is asked for."""
         if not self.thinning.due(self.host.clock.monotonic_ns()):
             return node.SKIPPED
         start_ns = time.monotonic_ns()
@@ -260,7 +254,6 @@ class ShapeFromSensors(node.Component):
     @foreign_poses
     @poses
     def see_pose(self, message: PoseStamped | PoseWithCovarianceStamped) -> None:
-        """Hand it to the correction of the tip."""
         frame, own = message.header.frame_id, self.parameters.base_frame
         if frame not in ("", own):
             self._complain_of_pose(f"a tracked pose is in frame {frame!r}, not in {own!r}")
@@ -330,7 +323,6 @@ class ShapeFromSensors(node.Component):
         return np.where((displacement != last) & np.isfinite(moved), moved, displacement)
 
     def health(self, status: StatusBuilder) -> None:
-        """What the estimate says of the sensors."""
         estimate = self.estimate
         if estimate is not None:
             if estimate.residual_m > self.parameters.residual_warn_m:

@@ -22,10 +22,9 @@ from continuum_robot.msg import Contact, Shape
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.simulated.device import TrueRobot, answer_injection
 from continuum_robot.nodes.simulated.external_force import SimulatedExternalForce
-from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
-from continuum_robot.nodes.simulated.truth import TrueRobot
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner

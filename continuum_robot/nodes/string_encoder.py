@@ -18,8 +18,7 @@ from continuum_robot.msg import StringLengths
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.recordings.records import RecordFolder, record_folder
-from continuum_robot.nodes.simulated.fault_injection import answer_injection
-from continuum_robot.nodes.simulated.truth import TrueRobot
+from continuum_robot.nodes.simulated.device import TrueRobot, answer_injection
 from continuum_robot.nodes.stack.choices import HOMING_POLICIES, ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
@@ -125,20 +124,17 @@ class Strings(node.Component):
 
     @apply_homing
     def count_from_homing(self, _request: Trigger.Request) -> Trigger.Response:
-        """Read the stored homing again."""
         self._apply_homing()
         return Trigger.Response(success=not self.not_homed, message=self.not_homed)
 
     @inject_fault
     def inject(self, request: InjectFault.Request) -> InjectFault.Response:
-        """Break the simulated device."""
         device = self.board if self.board is not None else self.encoders
         if not isinstance(device, (LinkedStringBoard, SimulatedStringEncoders)):
             raise ContinuumRobotError(NOT_SIMULATED)
         return answer_injection(device.inject, request, InjectFault.Response())
 
     def health(self, status: StatusBuilder) -> None:
-        """What the board reports."""
         reading = self.reading
         if reading is None:
             status.summary(Level.OK, "no readings")

@@ -79,7 +79,6 @@ class _Way:
     period_s: float
 
     def at(self, now_s: float) -> ClarkeReference:
-        """What is asked for now."""
         fraction, step = (now_s - self.begun_s) / self.period_s, self.end_m - self.start_m
         rest = np.zeros_like(step)
         if fraction >= 1:
@@ -116,7 +115,6 @@ class Approach(TipTask):
         self.approach = TipApproach(robot, settings, self.settings)
 
     def activate(self) -> None:
-        """Wait for a target."""
         super().activate()
         self.seen = self.reach = self.progress = self.way = None
 
@@ -128,7 +126,6 @@ class Approach(TipTask):
 
     @target
     def keep_target(self, message: PointStamped) -> None:
-        """The newest."""
         self.desired = message
 
     @tip
@@ -147,7 +144,6 @@ class Approach(TipTask):
 
     @follow
     def cycle(self, now_s: float, _elapsed_s: float) -> None:
-        """Take a target, and go to it."""
         drop = self.turn.ended_by()
         if drop and self.approach.target_m is not None:
             self.approach.end()
@@ -161,7 +157,6 @@ class Approach(TipTask):
             self.publish_reference(self.way.at(now_s), now_s)
 
     def begin(self, point_m: Vector, now_s: float) -> None:
-        """Go to a target."""
         measured = self.measured(now_s)
         if measured is None:
             raise not_known()
@@ -191,7 +186,6 @@ class Approach(TipTask):
         self.tell(progress.state, progress.message, now_s)
 
     def fill_state(self, message: TipState, refused: Vector | None) -> None:
-        """What is known of the target."""
         reach = self.reach if refused is None else None
         target = self.approach.target_m if refused is None else refused
         message.target = conversions.point_message(UNKNOWN if target is None else target)
@@ -203,7 +197,6 @@ class Approach(TipTask):
         message.clarke = conversions.float_array(UNKNOWN if self.way is None else self.way.end_m)
 
     def health(self, status: StatusBuilder) -> None:
-        """How far it is."""
         progress = self.progress
         status.add("phase", progress.phase if progress is not None else "")
         status.add("distance_m", progress.distance_m if progress is not None else np.nan)

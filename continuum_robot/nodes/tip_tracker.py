@@ -15,7 +15,7 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.protocols import CountsFrames, TrackedPose, Tracker
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.simulated.sight import Sight
+from continuum_robot.nodes.simulated.device import Sight
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -85,7 +85,6 @@ class TrackerOfTip(node.Component):
         return Sight(host, robot, self.simulated, what, device="tip tracker", program=PROGRAM).new
 
     def parameters_changed(self, _names: Collection[str] = ()) -> None:
-        """The simulated tracker's errors are others."""
         if self.simulated is not None:
             self.simulated.errors = self.parameters
 
@@ -112,7 +111,6 @@ class TrackerOfTip(node.Component):
         return message
 
     def health(self, status: StatusBuilder) -> None:
-        """Where the tip was seen."""
         status.summary(Level.OK, self.host.state)
         if self.newest is not None:
             status.add("tip_m", self.newest.tip[:3, 3])

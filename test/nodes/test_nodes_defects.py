@@ -129,34 +129,35 @@ def shape_message(size, **fields):
 def monitor(make):
     node = make(ContactMonitorNode)
     node.configure()
-    node._settled = node._was_settled = True
-    node._tensions.append((0, np.full(ROBOT.tendon_count, 3.0), np.zeros(ROBOT.tendon_count)))
-    return node
+    monitor = node.component
+    monitor.settled = monitor.was_settled = True
+    monitor.tensions.append((0, np.full(ROBOT.tendon_count, 3.0), np.zeros(ROBOT.tendon_count)))
+    return monitor
 
 
 @pytest.mark.parametrize("field", ["coefficients", "coefficient_rates", "covariance"])
 def test_a_shape_of_another_size_is_refused_and_the_next_one_is_used(monitor, field):
-    size = monitor._size
-    monitor._work(shape_message(size, **{field: [0.0] * 3}))
-    assert monitor._counts["inputs_of_another_size"] == 1
-    assert monitor.defect == ""
-    monitor._work(shape_message(size))
-    assert monitor._counts["updates"] == 1
+    size = monitor.size
+    monitor.work(shape_message(size, **{field: [0.0] * 3}))
+    assert monitor.counts["inputs_of_another_size"] == 1
+    assert monitor.host.defect == ""
+    monitor.work(shape_message(size))
+    assert monitor.counts["updates"] == 1
 
 
 def test_a_defect_of_the_contact_monitor_latches_invalid_and_a_reset_heals_it(monitor, monkeypatch):
-    message = shape_message(monitor._size)
+    message = shape_message(monitor.size)
     with monkeypatch.context() as patch:
         patch.setattr(monitor, "_take", raising(ZeroDivisionError("a defect")))
-        monitor._work(message)
-    assert "a defect" in monitor.defect
-    assert monitor._estimate.state == "invalid"
-    monitor._work(message)  # it goes on
-    assert monitor._estimate.state == "invalid"
-    assert monitor._serve_reset(None, Trigger.Response()).success
-    monitor._work(message)
-    assert monitor.defect == ""
-    assert monitor._estimate.state == "clear"
+        monitor.work(message)
+    assert "a defect" in monitor.host.defect
+    assert monitor.estimate.state == "invalid"
+    monitor.work(message)  # it goes on
+    assert monitor.estimate.state == "invalid"
+    assert monitor.restart(Trigger.Request())
+    monitor.work(message)
+    assert monitor.host.defect == ""
+    assert monitor.estimate.state == "clear"
 
 
 def test_states_of_another_size_are_refused_by_the_shape_estimator(make):

@@ -56,7 +56,6 @@ class Line(Generic[Port]):
         self.name = name
 
     def __call__(self, method: Method) -> Method:
-        """Have the method called."""
         self.method = method.__name__
         return method
 
@@ -147,7 +146,6 @@ def action(kind: Any, name: str) -> Line[None]:
 
 
 def timer() -> Line[FlowTimer]:
-    """A timer, stopped."""
     return Line(lambda node, call: node.flow.create_timer(call))
 
 
@@ -185,7 +183,6 @@ class Component:
 
     @classmethod
     def table(cls) -> list[Line[Any]]:
-        """The lines, in the order in which they were written."""
         lines = {name: line for base in reversed(cls.__mro__) for name, line in vars(base).items()}
         return [line for line in lines.values() if isinstance(line, Line)]
 
@@ -256,7 +253,6 @@ class ComponentNode(ManagedNode):
             component.parameters_changed(names)
 
     def configure(self) -> None:
-        """Make the component, and start its loops."""
         self.defect, self.idle = "", ""
         self.problems.clear()
         self._errors.clear()
@@ -269,7 +265,6 @@ class ComponentNode(ManagedNode):
         self._start_loops(while_active=False)
 
     def activate(self) -> None:
-        """Let it act."""
         if self.deaf:
             raise DeviceError(self.get_name(), f"has a defect: {self.defect}", "Clean up and configure it")
         if self.component is not None:
@@ -278,7 +273,6 @@ class ComponentNode(ManagedNode):
         self.active = True
 
     def deactivate(self) -> None:
-        """Let it act no more."""
         self.active = False
         self._stop_loops(while_active=True)
         if self.component is not None:
@@ -292,7 +286,6 @@ class ComponentNode(ManagedNode):
         self.closing.close()
 
     def carry(self, payload_kg: float) -> None:
-        """Hand it on."""
         if self.component is not None:
             self.component.carry(payload_kg)
 
@@ -337,6 +330,6 @@ def as_node(kind: type[Component]) -> Callable[..., ComponentNode]:
     return partial(ComponentNode, kind)
 
 
-def run(kind: type[Component]) -> int:
+def run(kind: type[Component], *, background: bool = False) -> int:
     """The ``main`` of a component's program: run it until SIGINT or SIGTERM."""
-    return run_node(as_node(kind))
+    return run_node(as_node(kind), background=background)

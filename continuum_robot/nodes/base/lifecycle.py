@@ -167,7 +167,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     @property
     def full_name(self) -> str:
-        """Namespace and name, e.g. ``/left/tendon_driver``."""
         return self.get_fully_qualified_name()
 
     # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
@@ -216,13 +215,11 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def subscribe_with_publisher(
         self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
-        """As of :class:`PublisherNode`, with a guarded callback."""
         super().subscribe_with_publisher(kind, topic, self.guarded(callback), profile, raw=raw)
 
     def create_timer(
         self, timer_period_sec: float, callback: Callable[..., Any] | None = None, *more: Any, **options: Any
     ) -> Any:
-        """As of rclpy, with a guarded callback."""
         guarded = None if callback is None else self.guarded(callback)
         return super().create_timer(timer_period_sec, guarded, *more, **options)
 
@@ -341,7 +338,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
             return SetParametersResult(successful=False, reason=f"refused: {error!r}")
 
     def destroy_node(self) -> None:
-        """Release everything, then destroy the node."""
         self.end_actions()
         self.release()
         super().destroy_node()
@@ -350,7 +346,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self._state_machine.destroy_when_not_in_use()
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: unconfigured to inactive."""
         self._ever_configured = True
         result = self._transition("configure", self._configure_and_check)
         if result != SUCCESS:
@@ -358,25 +353,21 @@ class ManagedNode(PublisherNode, LifecycleNode):
         return result
 
     def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: inactive to active."""
         result = self._transition("activate", self.activate)
         if result != SUCCESS:
             self._attempt("deactivate", self.deactivate)
         return result
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: active to inactive."""
         result = self._transition("deactivate", self.deactivate)
         # A failed deactivation would leave the node active; going through error processing closes the device instead.
         return SUCCESS if result == SUCCESS else ERROR
 
     def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: inactive to unconfigured."""
         result = self._transition("cleanup", self.cleanup)
         return SUCCESS if result == SUCCESS else ERROR
 
     def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: any state to finalized."""
         self.release()
         return SUCCESS
 
@@ -428,7 +419,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
         status.add("simulated", self.simulated)
 
     def diagnose_problems(self, status: StatusBuilder) -> None:
-        """Add what is wrong with what callbacks took."""
         for problem in tuple(self.problems.values()):  # other threads may change them
             status.summary(Level.WARN, problem)
 

@@ -135,18 +135,15 @@ class TipTask(node.Component):
         """Fill in what is known of the target, or of one that was ``refused``."""
 
     def activate(self) -> None:
-        """Wait for a target."""
         self.desired = None
         self.state = self.message = ""
         self.turn.forget()
 
     @clarke_states
     def keep_clarke(self, data: bytes) -> None:
-        """The newest, with its time."""
         self.clarke = data, self.host.clock.monotonic_s()
 
     def accept(self, now_s: float) -> None:
-        """Take the target that has come, if one has."""
         desired, self.desired = self.desired, None
         if desired is None:
             return
@@ -162,7 +159,6 @@ class TipTask(node.Component):
             self.refuse(str(error), now_s, point)
 
     def refuse(self, why: str, now_s: float, point_m: Vector) -> None:
-        """Say it once; what is done goes on."""
         self.refused += 1
         self.publish_state(REFUSED, why, now_s, point_m)
 
@@ -182,7 +178,6 @@ class TipTask(node.Component):
         return None if state is None else np.array(conversions.vector(state.position))
 
     def publish_reference(self, reference: ClarkeReference, now_s: float) -> None:
-        """Write the reference of now."""
         self.reference.sequence += 1
         conversions.set_stamp(self.reference.header.stamp, self.host.clock.stamp_ns(now_s))
         self.position[:], self.velocity[:] = reference.position, reference.velocity
@@ -190,7 +185,6 @@ class TipTask(node.Component):
         self.references.publish(self.reference)
 
     def tell(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
-        """Publish the state where it is new, and once in a while."""
         changed = (state, text) != (self.state, self.message)
         if changed and state != self.state:
             self.host.get_logger().info(f"{self.what.replace('_', ' ')}: {state}{': ' if text else ''}{text}")
@@ -199,7 +193,6 @@ class TipTask(node.Component):
             self.publish_state(state, text, now_s, refused)
 
     def publish_state(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
-        """Publish ``tip_state``."""
         self.told_s = now_s
         message = TipState(simulated=self.host.simulated, state=state, message=text)
         conversions.set_stamp(message.header.stamp, self.host.clock.stamp_ns(now_s))
@@ -208,7 +201,6 @@ class TipTask(node.Component):
         self.states.publish(message)
 
     def health(self, status: StatusBuilder) -> None:
-        """What it does, and how often."""
         if self.state in self.troubled:
             status.summary(Level.WARN, self.message or self.state)
         status.summary(Level.OK, self.state or self.host.state)
@@ -218,5 +210,4 @@ class TipTask(node.Component):
 
 
 def not_known() -> Any:
-    """The refusal where it is not known where the drives are."""
     return ParameterError("clarke_state", "old or unknown", f"one of the last {STATE_TIMEOUT_S:g} s")

@@ -52,13 +52,12 @@ class Player(Protocol):
         """Come to rest where the reference is."""
 
 
-def serve(node: ManagedNode, player: Player, clock: Clock) -> Any:
-    """The action's server; None where control_msgs is not installed."""
+def serve(node: ManagedNode, player: Player, clock: Clock) -> None:
+    """Serve the action, where control_msgs is installed."""
     action = installed_action()
-    if action is None:
-        return None
-    goals = TrajectoryGoals(Waiting(node, FEEDBACK_PERIOD_S), player, clock, action)
-    return node.create_action(action, "follow_joint_trajectory", goals.execute)
+    if action is not None:
+        goals = TrajectoryGoals(Waiting(node, FEEDBACK_PERIOD_S), player, clock, action)
+        node.create_action(action, "follow_joint_trajectory", goals.execute)
 
 
 class TrajectoryGoals:

@@ -1,25 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What_contra stands in for a sensor at a simulated robot, which another process moves."""
+"""What nodes have in common that simulate a device: the robot it belongs to, what it sees of that, injected faults."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.component import ComponentNode
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.devices.late_reports import Dated
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
+from continuum_robot.srv import InjectFault
 
 Vector = NDArray[np.float64]
 Seen = TypeVar("Seen", bound=Dated)
 What_contra = TypeVar("What_contra", contravariant=True)
 
 PATIENCE_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrueRobot:
+    """The parameter that names the robot which is simulated in place of the one that nodes believe to have."""
+
+    true_robot: str = quantity(
+        "file of the robot that is simulated in place of the parameter robot, or the name of a shipped truth;"
+        " empty: simulation.truth of the robot file; none: the robot itself",
+        default="",
+    )
+
+
+def answer_injection(
+    inject: Callable[[str, int, float, float], None], request: InjectFault.Request, response: InjectFault.Response
+) -> InjectFault.Response:
+    """Fill the ``response`` to ``inject_fault``: what was injected, or why it was refused."""
+    try:
+        asked = check_request("InjectFault", request)
+        inject(asked.fault, asked.tendon, asked.magnitude, asked.duration_s)
+    except ContinuumRobotError as error:
+        response.message = f"refused: {error}"
+        return response
+    response.success = True
+    response.message = f"injected {request.fault}" if request.fault else "injected faults cleared"
+    return response
 
 
 class LateSensor(Protocol[What_contra, Seen]):
