@@ -226,11 +226,11 @@ def test_a_reference_source_goes_on_after_a_state_that_cannot_be_read(make):
     node = make(ReferenceSource)
     node.configure()
     node.activate()
-    count = ROBOT.coordinate_count
+    count, source = ROBOT.coordinate_count, node.component
     for data in (b"\xff" * 40, serialize_message(ClarkeState(position=[0.0] * (count + 1)))):
-        node._on_measurement(data)
-        assert node._measured_now(node.clock.monotonic_s()) is None
-        node._publish()
-    node._on_measurement(serialize_message(ClarkeState(position=[0.0] * count)))
-    node._publish()
-    assert node._sequence == 1
+        source.see_measurement(data)
+        assert source._measured_now(node.clock.monotonic_s()) is None
+        source.publish()
+    source.see_measurement(serialize_message(ClarkeState(position=[0.0] * count)))
+    source.publish()
+    assert source.message.sequence == 1

@@ -145,8 +145,9 @@ def action(kind: Any, name: str) -> Line[None]:
     return Line(make, answers=True)
 
 
-def timer() -> Line[FlowTimer]:
-    return Line(lambda node, call: node.flow.create_timer(call))
+def timer(*, active: bool = False) -> Line[FlowTimer]:
+    """A timer, stopped."""
+    return Line(lambda node, call: node.flow.create_timer(call), active=active)
 
 
 class Loop(Line[FlowLoop]):
