@@ -181,6 +181,6 @@ def test_errors_of_a_loop_are_counted_and_end_it_not(make):
         return int({item.key: item.value for item in status(scale).values}["read_errors"])
 
     assert wait_for(lambda: errors() > 2, 30.0)
-    assert "is tilted" in status(scale).message
+    assert "is tilted" in scale.problems["read"]
     scale.component.error = None
-    assert wait_for(lambda: "is tilted" not in status(scale).message, 30.0)
+    assert wait_for(lambda: not scale.problems, 30.0)
