@@ -15,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.base import component as node
-from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.base.spinning import Spinner, wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.schema import quantity
 
@@ -35,8 +35,10 @@ class Scale(node.Component):
     numbers = node.heard(Float64, "number", node.plain, profile=qos.newest_state())
     ask = node.service(Trigger, "~/ask")
     read = node.Loop("rate_hz")
+    tick = node.timer()
 
     error: Exception | None = None
+    ticks = 0
     opened: list[str] = []  # noqa: RUF012 - of the class: it outlives the object
 
     def __init__(self, host, robot):
@@ -66,6 +68,10 @@ class Scale(node.Component):
         if not self.taken:
             raise DeviceError("scale", "is empty", "Put something on it")
         return f"{self.taken[-1]:g}"
+
+    @tick
+    def count(self):
+        self.ticks += 1
 
     @read
     def cycle(self, _now_s, _elapsed_s):
@@ -184,3 +190,16 @@ def test_errors_of_a_loop_are_counted_and_end_it_not(make):
     assert "is tilted" in scale.problems["read"]
     scale.component.error = None
     assert wait_for(lambda: not scale.problems, 30.0)
+
+
+def test_a_timer_calls_its_method_with_nothing(make):
+    scale = make(node.as_node(Scale))
+    scale.trigger_configure()
+    spinner = Spinner([scale], scale.context)
+    spinner.start()
+    try:
+        spinner.run(lambda: scale.component.tick.start(0.01))
+        assert wait_for(lambda: scale.component.ticks or scale.defect, 30.0)
+        assert scale.defect == ""
+    finally:
+        spinner.stop()

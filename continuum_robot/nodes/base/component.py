@@ -147,7 +147,8 @@ def action(kind: Any, name: str) -> Line[None]:
 
 def timer(*, active: bool = False) -> Line[FlowTimer]:
     """A timer, stopped."""
-    return Line(lambda node, call: node.flow.create_timer(call), active=active)
+    # Without arguments: rclpy hands its timer to a callback that takes one.
+    return Line(lambda node, call: node.flow.create_timer(lambda: call()), active=active)
 
 
 class Loop(Line[FlowLoop]):
