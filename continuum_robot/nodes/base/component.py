@@ -148,7 +148,7 @@ def action(kind: Any, name: str) -> Line[None]:
 def timer(*, active: bool = False) -> Line[FlowTimer]:
     """A timer, stopped."""
     # Without arguments: rclpy hands its timer to a callback that takes one.
-    return Line(lambda node, call: node.flow.create_timer(lambda: call()), active=active)
+    return Line(lambda node, call: node.flow.create_timer(lambda: call()), active=active)  # noqa: PLW0108
 
 
 class Loop(Line[FlowLoop]):
