@@ -70,7 +70,7 @@ class StageAxes:
     """Both axes of a stage, of which one may have no motor: it stays at 0."""
 
     def __init__(self, motors: DisplacementActuators, stage: BaseStage) -> None:
-        self.motors, self._has = motors, stage.has
+        self.motors, self.stage, self._has = motors, stage, stage.has
         self.simulated = motors.simulated
 
     def read(self, now_s: float) -> TendonReading:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -16,18 +16,26 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.base_stage import StageAxes
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety.stage_motion import StageMotion
-from continuum_robot.errors import ParameterError
+from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
-from continuum_robot.nodes.base.sensor_node import SensorNode
-from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
-from continuum_robot.robot.base_stage import AXES, STAGE_FRAME, BaseStage
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.robot.base_stage import AXES, STAGE_FRAME
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
 
 _TF_S = 0.05
 
 
-class BaseStageNode(SensorNode[TendonReading]):
+@dataclass(frozen=True, kw_only=True)
+class StageParameters:
+    """Of the stage."""
+
+    rate_hz: float = quantity("cycles a second: a reading, and a place to go to", "Hz", default=100.0, ge=1, le=500)
+    prefix: str = quantity("put in front of every tf frame, for several robots", default="")
+
+
+class Stage(node.Component):
     """Publishes ``base_stage/state`` from configure on; while it is active, the stage follows ``base_stage/command``.
 
     Both are JointStates with the joints ``insertion`` (m) and ``rotation`` (rad). A command is a place to go to;
@@ -37,140 +45,113 @@ class BaseStageNode(SensorNode[TendonReading]):
     commands.
     """
 
+    name, about, problem_level = "base_stage", "stage", Level.ERROR
     default_robot = "three_segment_servo_stage"
+    parameters = StageParameters()
+    states = node.output(JointState, "base_stage/state")
+    status = node.output(DiagnosticStatus, "base_stage/status", qos.latched(), of_flow=False)
+    transforms = node.output(TFMessage, "/tf", qos.visualization(), of_flow=False)
+    commands = node.heard(JointState, "base_stage/command", active=True)
+    driver = node.heard(DiagnosticStatus, "driver_status", subscribe_to_owner)
+    # A simulated stage stands where it stood when the node was cleaned up.
+    kept = node.Line[list[StageAxes]](lambda _node, _call: [])
+    read = node.Loop("rate_hz")
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__(
-            "base_stage",
-            sensor="stage's",
-            rate_hz=100.0,
-            rate_meaning="cycles a second: a reading, and a place to go to",
-            fastest_hz=500,
-            **node_options,
-        )
-        self.parameters.declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
-        self.device: StageAxes | None = None
-        self._stage: BaseStage | None = None
-        self._motion: StageMotion | None = None
-        self._active = self._obeys = False
-        self._updated_s = self._drawn_s = 0.0
-        self._told = ""
-        self._states = self.flow.create_publisher(JointState, "base_stage/state", qos.state_publisher())
-        self._status = self.create_publisher(DiagnosticStatus, "base_stage/status", qos.latched())
-        self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
-        subscribe_to_stream(self, JointState, "base_stage/command", self._on_command)
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver)
-        self.diagnostics.add_task("stage", self._diagnose)
+    reading: TendonReading | None = None
+    active = obeys = False
+    updated_s = drawn_s = 0.0
+    told = ""
 
-    def configure(self) -> None:
-        """Open the motors and begin to read them."""
-        robot = self.load_robot()
-        # Kept when it is cleaned up: a simulated stage stands where it stood.
-        device = self.device = self.device or backends.base_stage(robot, simulated=self.simulated)
-        device.motors.open()
-        self._stage = robot.base_stage
-        self._motion = None if self._stage is None else StageMotion(self._stage)
-        self.start_reading(device.read)
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
+        if not self.kept:
+            self.kept.append(backends.base_stage(robot, simulated=host.simulated))
+        (self.axes,) = self.kept
+        self.stage = self.axes.stage
+        self.motion = StageMotion(self.stage)
+        self.axes.motors.open()
+        host.closing.callback(self.axes.motors.close)
 
     def activate(self) -> None:
         """Torque on, at the place where it is."""
-        device, motion, loop = self.device, self._motion, self.loop
-        if device is None or motion is None or loop is None:
-            raise ParameterError("base_stage", self.state, "a node that is configured")
-        device.motors.clear_faults()
-        device.motors.enable()
-
-        def begin() -> None:
-            self._updated_s = self.clock.monotonic_s()
-            motion.reset(device.read(self._updated_s).displacement_m)
-            self._active = True
-
-        loop.call(begin)
+        self.axes.motors.clear_faults()
+        self.axes.motors.enable()
+        self.read.call(self._begin)
         self._tell()
+
+    def _begin(self) -> None:
+        self.updated_s = self.host.clock.monotonic_s()
+        self.motion.reset(self.axes.read(self.updated_s).displacement_m)
+        self.active = True
 
     def deactivate(self) -> None:
         """Torque off, in whatever state it is."""
-        self._active = False
-        if self.device is not None:
-            self.device.motors.disable()
+        self.active = False
+        self.axes.motors.disable()
 
-    def cleanup(self) -> None:
-        """Close the motors."""
-        self.stop_reading()
-        if self.device is not None:
-            self.device.motors.close()
-        self._motion = None
-
-    def publish(self, reading: TendonReading, before: TendonReading | None) -> None:  # noqa: ARG002
-        """Move on, and say where it is."""
-        device, motion, now_s = self.device, self._motion, self.clock.monotonic_s()
-        if device is None or motion is None:
-            return
-        if self._active:
-            passed_s = min(max(now_s - self._updated_s, 1e-4), LONGEST_STEP_S)
-            self._updated_s = now_s
-            device.write(motion.update(reading, now_s, passed_s), now_s)
+    @read
+    def move_on(self, now_s: float, _elapsed_s: float) -> None:
+        """Go to where it is told, and say where it is."""
+        reading = self.reading = self.axes.read(now_s)
+        if self.active:
+            passed_s = min(max(now_s - self.updated_s, 1e-4), LONGEST_STEP_S)
+            self.updated_s = now_s
+            self.axes.write(self.motion.update(reading, now_s, passed_s), now_s)
             self._tell()
         message = JointState(name=list(AXES))
         message.position = conversions.float_array(reading.displacement_m)
         message.velocity = conversions.float_array(reading.velocity_m_per_s)
-        message.header.frame_id = f"{self.parameters.get('prefix')}{STAGE_FRAME}"
-        self.stamp(message.header.stamp, reading.stamp_s)
-        self._states.publish(message)
-        if now_s - self._drawn_s >= _TF_S and self._transforms.get_subscription_count():
-            self._drawn_s = now_s
+        message.header.frame_id = f"{self.parameters.prefix}{STAGE_FRAME}"
+        conversions.set_stamp(message.header.stamp, self.host.clock.stamp_ns(reading.stamp_s))
+        self.states.publish(message)
+        if now_s - self.drawn_s >= _TF_S and self.transforms.get_subscription_count():
+            self.drawn_s = now_s
             self._draw(reading, message)
 
     def _draw(self, reading: TendonReading, message: JointState) -> None:
-        if self._stage is None or not np.isfinite(reading.displacement_m).all():
+        if not np.isfinite(reading.displacement_m).all():
             return
-        base, header = f"{self.parameters.get('prefix')}base", message.header
-        pose = self._stage.pose(reading.displacement_m)
+        base, header = f"{self.parameters.prefix}base", message.header
+        pose = self.stage.pose(reading.displacement_m)
         transform = conversions.stamped_transform(pose, base, header.frame_id, header.stamp)
-        self._transforms.publish(TFMessage(transforms=[transform]))
+        self.transforms.publish(TFMessage(transforms=[transform]))
 
-    def _on_command(self, message: JointState) -> None:
-        motion, stage = self._motion, self._stage
-        if motion is None or stage is None or not self._active or not self._obeys:
+    @commands
+    def take_command(self, message: JointState) -> None:
+        """Go there, while the driver obeys."""
+        if not self.obeys:
             return
         given = dict(zip(message.name, message.position, strict=False))
-        missing = [np.nan if has else 0.0 for has in stage.has]
+        missing = [np.nan if has else 0.0 for has in self.stage.has]
         position = [given.get(axis, value) for axis, value in zip(AXES, missing, strict=True)]
-        motion.command(position, self.clock.monotonic_s())
+        self.motion.command(position, self.host.clock.monotonic_s())
 
-    def _on_driver(self, message: DiagnosticStatus) -> None:
-        self._obeys = values_of(message).get("state") == "active"
-        if not self._obeys and self._motion is not None:
-            self._motion.hold()
+    @driver
+    def see_driver(self, message: DiagnosticStatus) -> None:
+        self.obeys = values_of(message).get("state") == "active"
+        if not self.obeys:
+            self.motion.hold()
 
     def _tell(self) -> None:
-        """Publish the status where it is new."""
-        faults = [] if self._motion is None else self._motion.faults
+        faults = self.motion.faults
         text = f"at fault: {', '.join(faults)}" if faults else "follows base_stage/command"
-        if text != self._told:
-            self._told = text
+        if text != self.told:
+            self.told = text
             if faults:
-                self.get_logger().error(text)
-            self._status.publish(self.diagnostics.status("stage"))
+                self.host.get_logger().error(text)
+            self.status.publish(self.host.diagnostics.status(self.about))
 
-    def _diagnose(self, status: StatusBuilder) -> None:
-        faults = [] if self._motion is None else self._motion.faults
-        if faults:
-            status.summary(Level.ERROR, self._told)
-        if self.read_problem:
-            status.summary(Level.ERROR, self.read_problem)
-        status.summary(Level.OK, self._told if self._active else self.state)
-        status.add("faults", faults)
+    def health(self, status: StatusBuilder) -> None:
+        if self.motion.faults:
+            status.summary(Level.ERROR, self.told)
+        status.summary(Level.OK, self.told if self.active else self.host.state)
+        status.add("faults", self.motion.faults)
         if self.reading is not None:
             status.add("position", self.reading.displacement_m)
-        if self.loop is not None:
-            self.thresholds.diagnose(status, self.loop.statistics.report(), self.loop.period_s)
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(BaseStageNode)
+BaseStageNode = node.as_node(Stage)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Stage))

@@ -18,7 +18,7 @@ from std_msgs.msg import Float64, String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
-from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT
 from continuum_robot.models.making import robot_model
 from continuum_robot.msg import ClarkeState, PidState, Shape, TendonCommands, TendonStates
@@ -40,7 +40,7 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
-from continuum_robot.runtime.cycle.foreign_controller import controller_of
+from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
 from continuum_robot.runtime.cycle.forms import Form, interpreted_form
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.cycle.row import CycleRow
@@ -170,7 +170,7 @@ class ClarkeControllerNode(ManagedNode):
         else:
             self._row = CycleRow(robot.tendon_count, robot.coordinate_count)
             self._slot.watch_closely(on=self._publish_pid)
-            self._slot.offer(self._build, self._on_row)
+            self._slot.offer(self._build, self.guarded(self._on_row))
 
     def carry(self, payload_kg: float) -> None:
         """Let the model go to another payload, kg, within a second, so that no tension jumps."""
@@ -210,6 +210,8 @@ class ClarkeControllerNode(ManagedNode):
             settings=self.own_settings,
         )
         controller.set_settings(settings.value)
+        if isinstance(controller, ForeignController):
+            controller.on_defect = self.on_defect
         largest_m = math.inf
         if robot.limits is not None:
             largest_m = self.parameters.get("reference.largest_jump")
@@ -225,6 +227,8 @@ class ClarkeControllerNode(ManagedNode):
 
     def activate(self) -> None:
         """Answer from the next state on, starting at the measured position with the tensions as they are."""
+        if self.defect:
+            raise DeviceError("clarke_controller", f"has a defect: {self.defect}", "Clean up and configure it")
         self._execution.reset()
         self._references.forget_named()
         if self._slot is not None:
@@ -246,6 +250,13 @@ class ClarkeControllerNode(ManagedNode):
         if self._slot is not None:
             self._slot.withdraw()
         self._controller = None
+
+    def on_defect(self, error: BaseException) -> None:
+        """Fall silent for good: the driver finds that no command comes, and its fallback holds."""
+        self._active = False
+        if self._slot is not None:
+            self._slot.give_back()
+        super().on_defect(error)
 
     # Callbacks
 

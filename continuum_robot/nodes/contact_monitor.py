@@ -10,14 +10,18 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from builtin_interfaces.msg import Time
 from numpy.typing import NDArray
+from rclpy.action.server import ServerGoalHandle
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
+from continuum_robot.action import LearnFloor
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD, HeldLoads
@@ -33,22 +37,19 @@ from continuum_robot.estimation.contact.settings import (
 from continuum_robot.estimation.contact.states import CLEAR, COLLISION, CONTACT, INVALID, SETTLING, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations, ScrewSettings
 from continuum_robot.estimation.sensor_watch import StandstillWatch
-from continuum_robot.msg import Shape, StringLengths, TendonStates
+from continuum_robot.msg import Contact, Shape, StringLengths, TendonStates
+from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
-from continuum_robot.nodes.base.settings import Settings
-from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.contact.floor import ContactFloor
+from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.contact.floor import FEEDBACK_PERIOD_S, ContactFloor, FloorParameters
 from continuum_robot.nodes.contact.publisher import ContactPublisher
-from continuum_robot.nodes.lockstep.flow import FlowTimer
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTACT_OBSERVERS, added
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.schema import quantity
 from continuum_robot.runtime.timing import Histogram
 from continuum_robot.srv import SetContactThresholds
 
@@ -59,7 +60,60 @@ _REMEMBERED_STATES = 16
 _THRESHOLDS = tuple(SetContactThresholds.Request.get_fields_and_field_types())
 
 
-class ContactMonitorNode(ManagedNode):
+@dataclass(frozen=True, kw_only=True)
+class ContactParameters(FloorParameters):
+    """Of the contact monitor."""
+
+    rate_hz: float = quantity(
+        "how often contacts are looked for at most", "Hz", default=100.0, ge=1, le=1000, live=True
+    )
+    input_timeout_s: float = quantity(
+        "how long shape or tensions may be missing before the node is invalid",
+        "s",
+        default=0.25,
+        ge=0.01,
+        le=10,
+        live=True,
+    )
+    settle_s: float = quantity(
+        "time from power on until contacts are looked for: the tendons are slack before, and are stretched",
+        "s",
+        default=0.5,
+        ge=0,
+        le=60,
+        live=True,
+    )
+    longest_gap_s: float = quantity(
+        "time between two shapes, by their stamps, above which the observers restart: what happened meanwhile is not"
+        " known",
+        "s",
+        default=0.06,
+        ge=0.01,
+        le=10,
+        live=True,
+    )
+    restart_s: float = quantity(
+        "time after such a start for which the state is settling, neither clear nor contact",
+        "s",
+        default=0.25,
+        ge=0,
+        le=10,
+        live=True,
+    )
+    suspect_motion_m: float = quantity(
+        "motion of another sensor from which on a string that stands still to the last bit holds a contact back: "
+        "less is within the encoders' own error",
+        "m",
+        default=1e-4,
+        gt=0,
+        le=0.1,
+        live=True,
+    )
+    tare_at_start: bool = quantity("tare first of all; nothing may touch the robot then", default=False)
+    base_frame: str = quantity("frame_id of the contact's location", default="base")
+
+
+class Contacts(node.Component):
     """Event-driven on ``shape``, in a thread of its own so that its work never delays a controller.
 
     Each shape is joined with the tensions of the same driver cycle. Where shape or tensions stop, or are not numbers,
@@ -68,444 +122,366 @@ class ContactMonitorNode(ManagedNode):
     "settling" until they know the motion. It is silent while the tendons are not driven.
     """
 
-    follows_payload = True
+    name, about, goes_on = "contact_monitor", "contact", True
+    parameters = ContactParameters()
+    contacts = node.output(Contact, "contact")
+    states = node.heard(TendonStates, "tendon_states_decimated", active=True, lazy=True)
+    strings = node.heard(StringLengths, "string_lengths", active=True, lazy=True)
+    shapes = node.heard(Shape, "shape", active=True)
+    # In lock-step there is no thread, and this looks whether shapes are missing.
+    look = node.Line(lambda host, call: host.flow.create_timer(call) if host.clock.stepped else None)
+    waiting = node.Line(lambda host, _call: Waiting(host, FEEDBACK_PERIOD_S))
+    gravity = node.Line(TurnedGravity)
+    tare = node.service(Trigger, "~/tare")
+    reset = node.service(Trigger, "~/reset")
+    thresholds = node.service(SetContactThresholds, "~/set_thresholds")
+    learn = node.service(Trigger, "~/learn")
+    forget = node.service(Trigger, "~/forget_floor")
+    learn_floor = node.action(LearnFloor, "~/learn_floor")
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__("contact_monitor", **node_options)
-        declare = self.parameters.declare
-        declare("rate_hz", 100.0, "how often contacts are looked for at most", rules=Quantity("", "Hz", ge=1, le=1000))
-        declare(
-            "input_timeout_s",
-            0.25,
-            "how long shape or tensions may be missing before the node is invalid",
-            rules=Quantity("", "s", ge=0.01, le=10),
-        )
-        declare(
-            "settle_s",
-            0.5,
-            "time from power on until contacts are looked for: the tendons are slack before, and are stretched",
-            rules=Quantity("", "s", ge=0, le=60),
-        )
-        declare(
-            "longest_gap_s",
-            0.06,
-            "time between two shapes, by their stamps, above which the observers restart: what happened "
-            "meanwhile is not known",
-            rules=Quantity("", "s", ge=0.01, le=10),
-        )
-        declare(
-            "restart_s",
-            0.25,
-            "time after such a start for which the state is settling, neither clear nor contact",
-            rules=Quantity("", "s", ge=0, le=10),
-        )
-        declare(
-            "suspect_motion_m",
-            1e-4,
-            "motion of another sensor from which on a string that stands still to the last bit holds a contact back: "
-            "less is within the encoders' own error",
-            rules=Quantity("", "m", gt=0, le=0.1),
-        )
-        declare("tare_at_start", False, "tare first of all; nothing may touch the robot then", read_only=True)
-        declare("base_frame", "base", "frame_id of the contact's location", read_only=True)
+    kinds: ContactKinds | None = None
+    screws: ScrewDeviations | None = None
+    held: HeldLoads | None = None
+    loads = MEASURED
+    estimate: ContactEstimate | None = None
+    newest: Shape | None = None
+    settled = was_settled = stopping = False
+    heard_s = 0.0
+    missing = gap = ""
+    last_stamp_ns = settling_until_ns = shapes_taken = 0
+    suspects: tuple[str, ...] = ()
+    thread: threading.Thread | None = None
+
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
         # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
-        self._monitor_lock = threading.RLock()
-        self._floor = ContactFloor(self, lambda: self._monitor, self._monitor_lock, self._unable_to_learn)
-        self._settings: Settings | None = None
-        self._location: Settings | None = None
-        self._kind_settings: Settings | None = None
-        self._screw_settings: Settings | None = None
-        self._screws: ScrewDeviations | None = None
-        self._kinds: ContactKinds | None = None
-        self._robot: Robot | None = None
-        self._monitor: ContactMonitor | None = None
-        self._active = False
-        self._thread: threading.Thread | None = None
-        self._heard_s, self._was_settled = 0.0, False
-        self._wake = threading.Condition()
-        self._stopping = False
-        self._newest: Shape | None = None
-        self._power = conversions.PowerOn()
-        self._settled = False
-        self._tensions: deque[tuple[int, Vector, Vector]] = deque(maxlen=_REMEMBERED_STATES)
-        self._held: HeldLoads | None = None
-        self._rubbing: Vector | None = None
-        self._loads = MEASURED
-        self._displacement: Vector = np.zeros(0)
-        self._standstill = StandstillWatch((), 1.0)
-        self._suspects: tuple[str, ...] = ()
-        self._estimate: ContactEstimate | None = None
-        self._last_stamp_ns = 0
-        self.shapes_taken = 0
-        # Half a period of grace: shapes come with the driver's jitter.
-        self._thinning = Thinning(grace=0.5)
-        self._settling_until_ns, self._gap = 0, ""
-        inputs = ("inputs_not_finite", "inputs_of_another_size", "inputs_without_tensions")
-        self._counts = dict.fromkeys(("updates", "contacts", "gaps", *inputs), 0)
-        self._execution = Histogram()
-        self._missing = ""
-        self.parameters.on_change(self._on_parameters)
-        self._on_parameters(set())
-        self._contacts = ContactPublisher(self.flow, simulated=self.simulated)
-        flow = self.flow
-        subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states, lazy=True)
-        subscribe_to_stream(self, StringLengths, "string_lengths", self._on_strings, lazy=True)
-        subscribe_to_stream(self, Shape, "shape", self._on_shape)
-        # In lock-step there is no thread, and this looks whether shapes are missing.
-        self._look: FlowTimer | None = flow.create_timer(self._work_without) if self.clock.stepped else None
-        self.create_service(Trigger, "~/tare", self._serve_tare)
-        self.create_service(Trigger, "~/reset", self._serve_reset)
-        self.create_service(SetContactThresholds, "~/set_thresholds", self._serve_thresholds)
-        self.diagnostics.add_task("contact", self._diagnose)
-        self._gravity = TurnedGravity(self, self._turn)
-
-    # Lifecycle
-
-    def configure(self) -> None:
-        """Make the monitor."""
-        robot = self.load_robot()
-        self._robot = robot
-        self._settings = self.parameters.declare_settings(
-            "", default_settings(robot), check=self._check_settings, take=self._take_settings
-        )
-        self._location = self.parameters.declare_settings("location", default_location(robot))
-        self._kind_settings = self.parameters.declare_settings("kind", KindSettings())
-        self._screw_settings = self.parameters.declare_settings("screw", ScrewSettings())
-        self._held, self._loads = None, MEASURED
+        self.lock = threading.RLock()
+        self.wake = threading.Condition()
+        declare = host.parameters.declare_settings
+        self.settings = declare("", default_settings(robot), check=self._check_settings, take=self._take_settings)
+        self.location = declare("location", default_location(robot))
+        self.kind_settings = declare("kind", KindSettings())
+        self.screw_settings = declare("screw", ScrewSettings())
         fractions = () if robot.displaced_tendons is None else robot.displaced_tendons.friction_fraction
-        self._rubbing = np.array(fractions) if any(fractions) else None
-        monitor = self._make_monitor(robot, motors=True)
-        pose = monitor.functions.backbone_pose()
-        self._tendon_count, self._size = robot.tendon_count, monitor.coefficient_count
+        self.rubbing = np.array(fractions) if any(fractions) else None
+        self.monitor = self._make_monitor(motors=True)
+        self.size, pose = self.monitor.coefficient_count, self.monitor.functions.backbone_pose()
         names = [string.name for string in robot.strings]
-        self._standstill = StandstillWatch(names, self.parameters.get("suspect_motion_m"))
-        frame = self.parameters.get("base_frame")
-        self._contacts.prepare(frame, monitor.size, len(robot.segments), pose)
+        self.standstill = StandstillWatch(names, self.parameters.suspect_motion_m)
+        self.publisher = ContactPublisher(
+            self.contacts,
+            self.parameters.base_frame,
+            self.monitor.size,
+            len(robot.segments),
+            pose,
+            simulated=host.simulated,
+        )
         try:
-            self._kinds = ContactKinds(robot, pose, self._kind_settings.value)
-            self._screws = ScrewDeviations(robot, pose, self._screw_settings.value)
+            self.kinds = ContactKinds(robot, pose, self.kind_settings.value)
+            self.screws = ScrewDeviations(robot, pose, self.screw_settings.value)
         except ParameterError as error:
-            self.say(f"kinds of contacts and their segments by motion are not reported: {error}")
-        self._estimate = None
-        self._monitor = monitor
-        self._gravity.follow(robot)
-        self._floor.read()
+            host.say(f"kinds of contacts and their segments by motion are not reported: {error}")
+        self.power = conversions.PowerOn()
+        self.tensions: deque[tuple[int, Vector, Vector]] = deque(maxlen=_REMEMBERED_STATES)
+        self.displacement: Vector = np.zeros(0)
+        # Half a period of grace: shapes come with the driver's jitter.
+        self.thinning = Thinning(grace=0.5)
+        inputs = ("inputs_not_finite", "inputs_of_another_size", "inputs_without_tensions")
+        self.counts = dict.fromkeys(("updates", "contacts", "gaps", *inputs), 0)
+        self.execution = Histogram()
+        self.parameters_changed()
+        self.gravity.follow(robot)
+        self.floor = ContactFloor(host, lambda: self.parameters, lambda: self.monitor, self.lock, self.unable_to_learn)
 
-    def _make_monitor(self, robot: Robot, *, motors: bool) -> ContactMonitor:
+    def _make_monitor(self, *, motors: bool) -> ContactMonitor:
         """``motors``: the loads are measured by the motors' currents."""
-        assert self._settings is not None
-        assert self._location is not None
         return ContactMonitor(
-            self._gravity.turned(robot),
-            self._settings.value,
-            self._location.value,
+            self.gravity.turned(self.robot),
+            self.settings.value,
+            self.location.value,
             motors=motors,
-            observer_settings=self.own_settings,
+            observer_settings=self.host.own_settings,
         )
 
-    def _turn(self, gravity: Vector) -> None:
-        with self._monitor_lock:
-            if self._monitor is not None:
-                self._monitor.set_gravity(gravity)
+    @gravity
+    def turn(self, gravity: Vector) -> None:
+        with self.lock:
+            self.monitor.set_gravity(gravity)
 
     def carry(self, payload_kg: float) -> None:
         """Begin anew with another payload, kg: observers, tare and what was learnt were those of the one before."""
-        monitor = self._monitor
-        if monitor is None:
-            return
-        self._floor.stop("the payload was changed meanwhile")
-        with self._monitor_lock:
-            monitor.set_payload(payload_kg)
-            self._robot = monitor.robot
+        self.floor.stop("the payload was changed meanwhile")
+        with self.lock:
+            self.monitor.set_payload(payload_kg)
+            self.robot = self.monitor.robot
 
     def activate(self) -> None:
         """Look for contacts from the next shape on."""
-        monitor = self._monitor
-        if monitor is None:
-            raise ParameterError("state", self.state, "a configured node")
-        with self._monitor_lock:
-            monitor.reset()
-        if self._kinds is not None:
-            self._kinds.reset()
-        if self._screws is not None:
-            self._screws.reset()
-        self._last_stamp_ns, self._estimate = 0, None
-        self._settling_until_ns, self._gap = 0, ""
-        self._tensions.clear()
-        self._standstill.reset()
-        self._suspects = ()
-        self._power, self._settled = conversions.PowerOn(), False
-        self._newest, self._missing, self._stopping = None, "", False
-        self._heard_s, self._was_settled = self.clock.monotonic_s(), False
-        self._floor.begin()
-        self._active = True
-        if self._look is not None:
-            self._look.start(self._timeout_s / 4)
+        with self.lock:
+            self.monitor.reset()
+        if self.kinds is not None:
+            self.kinds.reset()
+        if self.screws is not None:
+            self.screws.reset()
+        self.last_stamp_ns, self.estimate = 0, None
+        self.settling_until_ns, self.gap = 0, ""
+        self.tensions.clear()
+        self.standstill.reset()
+        self.suspects = ()
+        self.power, self.settled = conversions.PowerOn(), False
+        self.newest, self.missing, self.stopping = None, "", False
+        self.heard_s, self.was_settled = self.host.clock.monotonic_s(), False
+        self.floor.begin()
+        if self.look is not None:
+            self.look.start(self.parameters.input_timeout_s / 4)
             return
-        self._thread = threading.Thread(target=self._run, name="contact_monitor", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="contact_monitor", daemon=True)
+        self.thread.start()
 
     def deactivate(self) -> None:
-        """Fall silent."""
-        self._active = False
-        self._floor.stop("the contact monitor was deactivated")
-        if self._look is not None:
-            self._look.cancel()
-        thread, self._thread = self._thread, None
-        with self._wake:
-            self._stopping = True
-            self._wake.notify()
+        self.floor.stop("the contact monitor was deactivated")
+        if self.look is not None:
+            self.look.cancel()
+        thread, self.thread = self.thread, None
+        with self.wake:
+            self.stopping = True
+            self.wake.notify()
         if thread is not None:
             thread.join(JOIN_TIMEOUT_S)
 
-    def cleanup(self) -> None:
-        """Forget the monitor and its tare."""
-        self.deactivate()
-        self._monitor = self._estimate = self._kinds = self._screws = None
-
-    def destroy_node(self) -> None:
-        """End the action, then destroy the node."""
-        if hasattr(self, "_floor"):  # the constructor came that far
-            self._floor.close()
-        super().destroy_node()
-
     # Messages, in the executor's thread
 
-    def _on_states(self, message: TendonStates) -> None:
-        if not self._active:
-            return
-        self._power.update(message)
-        self._settled = self._power.lasts_s(message) >= self._settle_s
-        self._displacement = conversions.vector(message.displacement)
-        self._tensions.append((message.sequence, conversions.vector(message.tension), self._displacement))
+    @states
+    def see_states(self, message: TendonStates) -> None:
+        self.power.update(message)
+        self.settled = self.power.lasts_s(message) >= self.parameters.settle_s
+        self.displacement = conversions.vector(message.displacement)
+        self.tensions.append((message.sequence, conversions.vector(message.tension), self.displacement))
 
-    def _on_strings(self, message: StringLengths) -> None:
+    @strings
+    def see_strings(self, message: StringLengths) -> None:
+        """Look for strings that stand still while others move."""
         # Motors stand still while a hand bends the robot; strings do not.
-        if not self._active:
-            return
         with contextlib.suppress(ParameterError):  # the shape estimator reports that the number is wrong
-            self._suspects = self._standstill.update(conversions.vector(message.extension), self._displacement)
+            self.suspects = self.standstill.update(conversions.vector(message.extension), self.displacement)
 
-    def _on_shape(self, message: Shape) -> None:
-        if not self._active:
+    @shapes
+    def see_shape(self, message: Shape) -> None:
+        """Work on it, or hand it to the thread that does."""
+        if not self.thinning.due(self.host.clock.monotonic_ns()):
             return
-        if not self._thinning.due(self.clock.monotonic_ns()):
+        if self.host.clock.stepped:
+            self.work(message)
             return
-        if self.clock.stepped:
-            self._work(message)
-            return
-        with self._wake:
-            self._newest = message
-            self._wake.notify()
+        with self.wake:
+            self.newest = message
+            self.wake.notify()
 
     # The work, in the node's own thread; in lock-step in its turns
 
     def _run(self) -> None:
         while True:
-            with self._wake:
-                self._wake.wait_for(lambda: self._stopping or self._newest is not None, self._timeout_s / 4)
-                shape, self._newest = self._newest, None
-                if self._stopping:
+            with self.wake:
+                self.wake.wait_for(
+                    lambda: self.stopping or self.newest is not None, self.parameters.input_timeout_s / 4
+                )
+                shape, self.newest = self.newest, None
+                if self.stopping:
                     return
-            self._work(shape)
+            self.work(shape)
 
-    def _work_without(self) -> None:
-        self._work(None)
+    @look
+    def work_without(self) -> None:
+        self.work(None)
 
-    def _work(self, shape: Shape | None) -> None:
+    def work(self, shape: Shape | None) -> None:
         """Deal with a shape, or with none for a while. A defect latches invalid, as a broken sensor does."""
         try:
             self._deal_with(shape)
         except Exception as error:
-            self.on_defect(error)
-            if self._was_settled:
+            self.host.on_defect(error)
+            if self.was_settled:
                 with contextlib.suppress(Exception):  # in the log already
                     self._latch(f"the contact monitor failed: {error!r}", shape)
         self.shapes_taken += shape is not None
 
     def _deal_with(self, shape: Shape | None) -> None:
-        if self._settled != self._was_settled:
-            self._was_settled, self._heard_s = self._settled, self.clock.monotonic_s()
+        if self.settled != self.was_settled:
+            self.was_settled, self.heard_s = self.settled, self.host.clock.monotonic_s()
             self._begin()
         # The observers run from the robot's rest on, so that they know its motion when it counts.
-        if shape is not None and self._take(shape, silent=not self._was_settled):
-            self._heard_s = self.clock.monotonic_s()
-        elif self._was_settled and self.clock.monotonic_s() - self._heard_s > self._timeout_s:
+        if shape is not None and self._take(shape, silent=not self.was_settled):
+            self.heard_s = self.host.clock.monotonic_s()
+        elif self.was_settled and self.host.clock.monotonic_s() - self.heard_s > self.parameters.input_timeout_s:
             self._miss(shape)
 
     def _begin(self) -> None:
         """The tendons have settled, or lost their power: what was wrong while they hung slack does not count."""
-        monitor = self._monitor
-        if monitor is None:
-            return
-        self._floor.stop("the tendons lost their power")
-        with self._monitor_lock:
-            if self._estimate is not None and self._estimate.state == INVALID:
+        monitor = self.monitor
+        self.floor.stop("the tendons lost their power")
+        with self.lock:
+            if self.estimate is not None and self.estimate.state == INVALID:
                 monitor.reset()
-            if self._settled and self.parameters.get("tare_at_start"):
+            if self.settled and self.parameters.tare_at_start:
                 monitor.tare()
-            self._estimate = None
+            self.estimate = None
 
     def _take(self, shape: Shape, *, silent: bool) -> bool:
         """Use one shape; whether it and its tensions could be used."""
         tension, displacement = self._tension(shape.sequence)
         if tension is not None and not self._choose_loads(tension):
             return False
-        monitor, deviation_n = self._monitor, None
+        monitor, deviation_n = self.monitor, None
         coefficients = conversions.vector(shape.coefficients)
-        if monitor is None:
-            return False
         rates, covariance = conversions.vector(shape.coefficient_rates), conversions.vector(shape.covariance)
         sizes = coefficients.size, rates.size, covariance.size
-        if sizes != (self._size, self._size, self._size**2):
-            n = self._size
-            self._missing = (
+        if sizes != (self.size, self.size, self.size**2):
+            n = self.size
+            self.missing = (
                 f"shape has {' + '.join(map(str, sizes))} coefficients, rates and covariances,"
                 f" those of the robot file are {n} + {n} + {n * n}"
             )
-            self._counts["inputs_of_another_size"] += 1
-            self.get_logger().error(f"refused: {self._missing}", throttle_duration_sec=5.0)
+            self.counts["inputs_of_another_size"] += 1
+            self.host.get_logger().error(f"refused: {self.missing}", throttle_duration_sec=5.0)
             return False
         if tension is None:
-            self._missing = "no tensions of this robot on tendon_states_decimated"
-            self._counts["inputs_without_tensions"] += 1
+            self.missing = "no tensions of this robot on tendon_states_decimated"
+            self.counts["inputs_without_tensions"] += 1
             return False
         fault = shape.problem
-        if self._held is not None:
+        if self.held is not None:
             fraction = monitor.settings.stiffness_error_fraction
-            at = covariance.reshape(self._size, self._size)
-            tension, deviation_n = self._held.loads(coefficients, at, displacement, fraction)
-        elif self._rubbing is not None and tension is not None:
-            deviation_n = self._rubbing * np.abs(tension)  # friction of the paths, of unknown sign
+            at = covariance.reshape(self.size, self.size)
+            tension, deviation_n = self.held.loads(coefficients, at, displacement, fraction)
+        elif self.rubbing is not None and tension is not None:
+            deviation_n = self.rubbing * np.abs(tension)  # friction of the paths, of unknown sign
         if not fault and not math.isfinite(float(tension.sum() + coefficients.sum() + rates.sum())):
             what = "tensions" if not math.isfinite(float(tension.sum())) else "coefficients of the shape"
-            self._missing = f"the {what} are not numbers"
-            self._counts["inputs_not_finite"] += 1
+            self.missing = f"the {what} are not numbers"
+            self.counts["inputs_not_finite"] += 1
             return False
         start_ns = time.monotonic_ns()
         stamp_ns = conversions.stamp_ns(shape.header.stamp)
-        step_s = (stamp_ns - self._last_stamp_ns) * 1e-9 if self._last_stamp_ns else 0.0
-        if step_s < 0 or step_s > self._longest_gap_s:
+        step_s = (stamp_ns - self.last_stamp_ns) * 1e-9 if self.last_stamp_ns else 0.0
+        if step_s < 0 or step_s > self.parameters.longest_gap_s:
             self._bridge(monitor, step_s, stamp_ns)
             step_s = 0.0
-        self._last_stamp_ns = stamp_ns
+        self.last_stamp_ns = stamp_ns
         try:
-            with self._monitor_lock:
-                if silent and self._estimate is not None and self._estimate.state == INVALID:
+            with self.lock:
+                if silent and self.estimate is not None and self.estimate.state == INVALID:
                     monitor.reset()
-                before = self._estimate
+                before = self.estimate
                 estimate = monitor.update(
                     coefficients,
                     rates,
-                    covariance.reshape(self._size, self._size),
+                    covariance.reshape(self.size, self.size),
                     step_s,
                     tension=tension,
                     tension_deviation_n=deviation_n,
-                    tendon_displacement=self._displacement if self._displacement.size == self._tendon_count else None,
+                    tendon_displacement=self.displacement
+                    if self.displacement.size == self.robot.tendon_count
+                    else None,
                     c_rate_covariance=self._rate_covariance(shape),
                     fault=fault,
-                    suspects=self._suspects,
+                    suspects=self.suspects,
                 )
-                if stamp_ns < self._settling_until_ns and estimate.state in (CLEAR, CONTACT, COLLISION):
-                    estimate = dataclasses.replace(estimate, state=SETTLING, reason=self._gap)
-                self._estimate = estimate
+                if stamp_ns < self.settling_until_ns and estimate.state in (CLEAR, CONTACT, COLLISION):
+                    estimate = dataclasses.replace(estimate, state=SETTLING, reason=self.gap)
+                self.estimate = estimate
                 if not silent:
-                    self._floor.take(estimate, self._displacement, step_s)
+                    self.floor.take(estimate, self.displacement, step_s)
         except ContinuumRobotError as error:
-            self._missing = str(error)
+            self.missing = str(error)
             return False
-        self._missing = ""
-        self._counts["updates"] += 1
+        self.missing = ""
+        self.counts["updates"] += 1
         if silent:
             return True
         if estimate.in_contact and not (before is not None and before.in_contact):
-            self._counts["contacts"] += 1
+            self.counts["contacts"] += 1
         kind = self._kind(estimate, coefficients, step_s)
-        with self._monitor_lock:
+        with self.lock:
             pair = monitor.pair(estimate, kind.name == SEVERAL, step_s)
         screw = self._screw(coefficients, step_s)
         self._publish(estimate, kind, coefficients, pair, screw, stamp=shape.header.stamp, sequence=shape.sequence)
-        self._execution.add(time.monotonic_ns() - start_ns)
+        self.execution.add(time.monotonic_ns() - start_ns)
         return True
 
     def _bridge(self, monitor: ContactMonitor, step_s: float, stamp_ns: int) -> None:
         """Shapes were missing: the observers know nothing of the robot's motion in that time."""
-        self._counts["gaps"] += 1
-        self._gap = f"the observers restart, {1e3 * step_s:.0f} ms after the last shape"
-        self._settling_until_ns = stamp_ns + round(1e9 * self.parameters.get("restart_s"))
-        with self._monitor_lock:
+        self.counts["gaps"] += 1
+        self.gap = f"the observers restart, {1e3 * step_s:.0f} ms after the last shape"
+        self.settling_until_ns = stamp_ns + round(1e9 * self.parameters.restart_s)
+        with self.lock:
             monitor.bridge(max(0.0, step_s))
 
     def _rate_covariance(self, shape: Shape) -> Vector | None:
         """Of the shape's rates; None where it does not say, or not of all."""
         values = conversions.vector(shape.rate_covariance)
-        known = values.size == self._size**2 and math.isfinite(float(values.sum()))
-        return values.reshape(self._size, self._size) if known else None
+        known = values.size == self.size**2 and math.isfinite(float(values.sum()))
+        return values.reshape(self.size, self.size) if known else None
 
     def _miss(self, shape: Shape | None) -> None:
         """Nothing usable came for too long: invalid, reported once a timeout and latched."""
-        reason = "no shape" if shape is None and not self._missing else self._missing
-        self._latch(f"{reason} for {self._timeout_s:g} s", shape)
+        reason = "no shape" if shape is None and not self.missing else self.missing
+        self._latch(f"{reason} for {self.parameters.input_timeout_s:g} s", shape)
 
     def _latch(self, reason: str, shape: Shape | None) -> None:
-        """Invalid until a reset."""
-        monitor, unknown = self._monitor, np.full(self._size, np.nan)
-        if monitor is None:
-            return
-        with self._monitor_lock:
-            estimate = monitor.update(
+        unknown = np.full(self.size, np.nan)
+        with self.lock:
+            estimate = self.monitor.update(
                 unknown,
                 unknown,
-                np.full((self._size, self._size), np.nan),
+                np.full((self.size, self.size), np.nan),
                 0.0,
-                tension=np.zeros(self._tendon_count),
+                tension=np.zeros(self.robot.tendon_count),
                 fault=reason,
             )
-            self._estimate = estimate
+            self.estimate = estimate
         stamp = Time() if shape is None else shape.header.stamp
         if shape is None:
-            conversions.set_stamp(stamp, self.clock.now_ns())
+            conversions.set_stamp(stamp, self.host.clock.now_ns())
         kind, sequence = self._kind(estimate, unknown, 0.0), 0 if shape is None else shape.sequence
         self._publish(estimate, kind, unknown, None, None, stamp=stamp, sequence=sequence)
 
     def _tension(self, sequence: int) -> tuple[Vector | None, Vector]:
         """Tensions and displacements of the driver's cycle ``sequence``, else the newest ones; None: there are none."""
-        states = list(self._tensions)
+        states = list(self.tensions)
         found = next((state for state in reversed(states) if state[0] == sequence), states[-1] if states else None)
-        if found is None or found[1].size != self._tendon_count or found[2].size != self._tendon_count:
+        if found is None or found[1].size != self.robot.tendon_count or found[2].size != self.robot.tendon_count:
             return None, np.zeros(0)
         return found[1], found[2]
 
     def _choose_loads(self, tension: Vector) -> bool:
         """Where servos that hold displacements tell no load, take what their tendons stretch by; False: not known."""
-        robot = self._robot
-        if robot is None or not robot.takes_displacements or self._held is not None or not np.isnan(tension).all():
+        robot = self.robot
+        if not robot.takes_displacements or self.held is not None or not np.isnan(tension).all():
             return True
         try:
-            self._held = HeldLoads(robot)
+            self.held = HeldLoads(robot)
         except ParameterError:
-            self._missing = UNTOLD
-            self._counts["inputs_without_tensions"] += 1
+            self.missing = UNTOLD
+            self.counts["inputs_without_tensions"] += 1
             return False
-        with self._monitor_lock:
-            self._monitor = self._make_monitor(robot, motors=False)
-        self._loads = HELD
-        self.say(f"contacts are found by {HELD}: the servos measure no load")
+        with self.lock:
+            self.monitor = self._make_monitor(motors=False)
+        self.loads = HELD
+        self.host.say(f"contacts are found by {HELD}: the servos measure no load")
         return True
 
     def _kind(self, estimate: ContactEstimate, coefficients: Vector, step_s: float) -> ContactKind:
-        """The kind of the contact, if there is one."""
-        kinds = self._kinds
-        if kinds is None or self._displacement.size != self._tendon_count:
+        kinds = self.kinds
+        if kinds is None or self.displacement.size != self.robot.tendon_count:
             return ContactKind()
-        return kinds.update(estimate, coefficients, self._displacement, step_s)
+        return kinds.update(estimate, coefficients, self.displacement, step_s)
 
     def _screw(self, coefficients: Vector, step_s: float) -> ScrewDeviation | None:
         """How the segments' motion deviates from free motion."""
-        screws = self._screws
-        if screws is None or self._displacement.size != self._tendon_count:
+        screws = self.screws
+        if screws is None or self.displacement.size != self.robot.tendon_count:
             return None
-        return screws.update(coefficients, self._displacement, step_s)
+        return screws.update(coefficients, self.displacement, step_s)
 
     def _publish(
         self,
@@ -518,62 +494,57 @@ class ContactMonitorNode(ManagedNode):
         stamp: Any,
         sequence: int,
     ) -> None:
-        method = "" if self._settings is None else self._settings.value.method
-        self._contacts.publish(estimate, kind, coefficients, method, pair, screw, stamp=stamp, sequence=sequence)
+        method = self.settings.value.method
+        self.publisher.publish(estimate, kind, coefficients, method, pair, screw, stamp=stamp, sequence=sequence)
 
     # Services and parameters, in the executor's thread
 
-    def _serve_tare(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        monitor, estimate = self._monitor, self._estimate
-        if monitor is None or not self._active:
-            response.message = "refused: activate the contact monitor first"
-        elif estimate is not None and estimate.state == INVALID:
-            response.message = f"refused: invalid ({estimate.reason}); reset first"
-        elif self._floor.running:
-            response.message = "refused: it learns from free motion; wait for its end, or cancel that"
-        else:
-            with self._monitor_lock:
-                monitor.tare()
-            response.success = True
-            response.message = f"taring for {monitor.settings.tare_s:g} s: nothing may touch the robot"
-        return response
+    @tare
+    def begin_tare(self, _request: Trigger.Request) -> str:
+        if not self.host.active:
+            raise ContinuumRobotError("activate the contact monitor first")
+        if self.estimate is not None and self.estimate.state == INVALID:
+            raise ContinuumRobotError(f"invalid ({self.estimate.reason}); reset first")
+        if self.floor.running:
+            raise ContinuumRobotError("it learns from free motion; wait for its end, or cancel that")
+        with self.lock:
+            self.monitor.tare()
+        return f"taring for {self.monitor.settings.tare_s:g} s: nothing may touch the robot"
 
-    def _serve_reset(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        monitor = self._monitor
-        if monitor is None:
-            response.message = "refused: configure the contact monitor first"
-            return response
-        self._floor.stop("the contact monitor was reset")
-        with self._monitor_lock:
-            monitor.reset()
-            self._missing = self.defect = ""
-        response.success = True
-        response.message = "observers restart; what is still broken is found again"
-        return response
+    @reset
+    def restart(self, _request: Trigger.Request) -> str:
+        """Forget what was found, and a defect."""
+        self.floor.stop("the contact monitor was reset")
+        with self.lock:
+            self.monitor.reset()
+            self.missing = self.host.defect = ""
+        return "observers restart; what is still broken is found again"
 
-    def _serve_thresholds(
-        self, request: SetContactThresholds.Request, response: SetContactThresholds.Response
-    ) -> SetContactThresholds.Response:
-        if self._settings is None:
-            response.message = "refused: configure the contact monitor first"
-            return response
-        try:
-            asked = check_request("SetContactThresholds", request)
-        except ContinuumRobotError as error:
-            response.message = f"refused: {error}"
-            return response
+    @learn
+    def begin_learning(self, _request: Trigger.Request) -> str:
+        return self.floor.learn()
+
+    @forget
+    def forget_floor(self, _request: Trigger.Request) -> str:
+        return self.floor.forget()
+
+    @learn_floor
+    async def serve_learning(self, goal: ServerGoalHandle) -> Any:
+        return await self.floor.serve(goal, self.waiting)
+
+    @thresholds
+    def set_thresholds(self, request: SetContactThresholds.Request) -> SetContactThresholds.Response:
+        """Set parameters, those that are not below 0."""
+        asked = check_request("SetContactThresholds", request)
         desired = {name: getattr(asked, name) for name in _THRESHOLDS}
         changes = {name: value for name, value in desired.items() if not value < 0}
-        result = self.set_parameters_atomically([Parameter(name, value=value) for name, value in changes.items()])
-        response.success = result.successful
-        response.message = result.reason or f"{len(changes)} thresholds taken"
-        return response
+        result = self.host.set_parameters_atomically([Parameter(name, value=value) for name, value in changes.items()])
+        message = result.reason or f"{len(changes)} thresholds taken"
+        return SetContactThresholds.Response(success=result.successful, message=message)
 
     def _check_settings(self, candidate: MonitorSettings) -> None:
         """Whether a robot can be monitored with these settings. Raises :class:`ContinuumRobotError`."""
-        robot = self._robot
-        if robot is None:
-            return
+        robot = self.robot
         if candidate.method not in METHODS:
             added(CONTACT_OBSERVERS, candidate.method, "method")
         channels = contact_channels(robot).count
@@ -584,34 +555,31 @@ class ContactMonitorNode(ManagedNode):
                 "known_arc_length_m", candidate.known_arc_length_m, f"at most the length {robot.length_m:g} m"
             )
 
-    def _on_parameters(self, names: set[str]) -> None:
+    def parameters_changed(self, names: Collection[str] = ()) -> None:
         if "payload_kg" in names:
-            self._floor.read()
-        self._thinning.period_ns = round(1e9 / self.parameters.get("rate_hz"))
-        self._timeout_s = float(self.parameters.get("input_timeout_s"))
-        self._longest_gap_s = float(self.parameters.get("longest_gap_s"))
-        self._settle_s = float(self.parameters.get("settle_s"))
-        self._standstill.moved_m = float(self.parameters.get("suspect_motion_m"))
-        if self._kinds is not None and self._kind_settings is not None:
-            self._kinds.settings = self._kind_settings.value
-        if self._screws is not None and self._screw_settings is not None:
-            self._screws.settings = self._screw_settings.value
+            self.floor.read()
+        self.thinning.period_ns = round(1e9 / self.parameters.rate_hz)
+        self.standstill.moved_m = self.parameters.suspect_motion_m
+        if self.kinds is not None:
+            self.kinds.settings = self.kind_settings.value
+        if self.screws is not None:
+            self.screws.settings = self.screw_settings.value
 
     def _take_settings(self, settings: MonitorSettings, _names: set[str]) -> None:
-        if self._monitor is None:
+        if self.host.component is not self:
             return
-        with self._monitor_lock:
-            old = self._monitor.settings
-            self._monitor.with_settings(settings)
+        with self.lock:
+            old = self.monitor.settings
+            self.monitor.with_settings(settings)
         if any(getattr(old, name) != getattr(settings, name) for name in OF_THE_OBSERVERS):
-            self._floor.replace()
+            self.floor.replace()
 
-    def _unable_to_learn(self) -> DeviceError | None:
+    def unable_to_learn(self) -> DeviceError | None:
         """Why nothing can be learnt now, and what to do; None where it can."""
-        estimate = self._estimate
-        if not self._active:
+        estimate = self.estimate
+        if not self.host.active:
             return DeviceError("contact_monitor", "is not active", "Activate it")
-        if not self._was_settled or estimate is None:
+        if not self.was_settled or estimate is None:
             return DeviceError("contact_monitor", "waits for power on the tendons", "Activate the driver")
         if estimate.state == INVALID:
             return DeviceError("contact_monitor", f"is invalid: {estimate.reason}", "Reset it")
@@ -620,10 +588,10 @@ class ContactMonitorNode(ManagedNode):
             return DeviceError("contact_monitor", f"is in the state {estimate.state}{because}", "Free the robot")
         return None
 
-    def _diagnose(self, status: StatusBuilder) -> None:
-        estimate = self._estimate
+    def health(self, status: StatusBuilder) -> None:
+        estimate = self.estimate
         if estimate is None:
-            status.summary(Level.OK, self.state if not self._active else "waits for power on the tendons")
+            status.summary(Level.OK, "waits for power on the tendons" if self.host.active else self.host.state)
             return
         if estimate.state == INVALID:
             status.summary(Level.ERROR, f"invalid: {estimate.reason}")
@@ -631,20 +599,18 @@ class ContactMonitorNode(ManagedNode):
             status.summary(Level.WARN, estimate.state)
         status.summary(Level.OK, CLEAR if estimate.state == CLEAR else estimate.state)
         status.add("contact_state", estimate.state)
-        status.add("loads", self._loads)
+        status.add("loads", self.loads)
         status.add("invalid_reason", estimate.reason)
         status.add("residual_share_of_threshold", float(estimate.ratio))
-        self._floor.diagnose(status)
-        for name, count in self._counts.items():
+        self.floor.diagnose(status)
+        for name, count in self.counts.items():
             status.add(name, count)
-        status.add("execution_mean_us", self._execution.mean_us)
-        status.add("execution_p99_us", self._execution.quantile_us(0.99))
+        status.add("execution_mean_us", self.execution.mean_us)
+        status.add("execution_p99_us", self.execution.quantile_us(0.99))
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(ContactMonitorNode)
+ContactMonitorNode = node.as_node(Contacts)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Contacts))

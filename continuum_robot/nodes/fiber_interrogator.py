@@ -4,97 +4,75 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from continuum_robot.msg import FiberCurvature
+from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.simulated_sensor import SimulatedSensorNode
-from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.simulated.device import Sight
+from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.bodies.choosing import linked_curvature
 from continuum_robot.simulation.devices.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber
 
-Vector = NDArray[np.float64]
+
+@dataclass(frozen=True, kw_only=True)
+class FiberParameters(FiberErrors):
+    """Of the fibre."""
+
+    rate_hz: float = quantity("readings of all gratings a second", "Hz", default=100.0, ge=1, le=1000)
 
 
-class FiberInterrogator(SimulatedSensorNode[MeasuredCurvature]):
+class Fiber(node.Component):
     """Publishes ``fiber_curvature`` of the simulated robot, as an interrogator does: late, with noise and offsets.
 
     On hardware there is no such node: the interrogator's own program publishes the topic.
     """
 
-    device, program = "fiber interrogator", "the interrogator's program"
-    nothing_yet = MeasuredCurvature(-np.inf, np.zeros(0))
+    name, about = "fiber_interrogator", "fiber"
+    parameters = FiberParameters()
+    curvatures = node.output(FiberCurvature, "fiber_curvature")
+    read = node.Loop("rate_hz")
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__(
-            "fiber_interrogator",
-            sensor="fibre's",
-            rate_hz=100.0,
-            rate_meaning="readings of all gratings a second",
-            fastest_hz=1000,
-            **node_options,
-        )
-        self._fiber: SimulatedFiber | None = None
-        self._robot: Robot | None = None
-        self._message = FiberCurvature()
-        self._curvatures = self.flow.create_publisher(FiberCurvature, "fiber_curvature", qos.state_publisher())
-        self.diagnostics.add_task("fiber", self._diagnose)
+    newest: MeasuredCurvature | None = None
 
-    def configure(self) -> None:
-        """Look at the simulated robot; raises ParameterError on hardware."""
-        robot = self._robot = self.load_robot()
-        self._message = FiberCurvature(simulated=True)
-        self._errors = self.parameters.declare_settings("", FiberErrors(), all_live=True)
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
         if robot.fiber is None:
-            self.get_logger().info(f"robot {robot.name} has no fiber: fiber_curvature stays silent")
+            raise node.NothingToDoError(f"robot {robot.name} has no fiber: fiber_curvature stays silent")
+        self.fiber = SimulatedFiber(self.parameters, np.random.default_rng([robot.simulation.seed, 3]))
+        device, program = "fiber interrogator", "the interrogator's program"
+        self.sight = Sight(host, robot, self.fiber, partial(linked_curvature, robot), device=device, program=program)
+        self.message = FiberCurvature(simulated=True)
+
+    def parameters_changed(self, _names: Collection[str] = ()) -> None:
+        self.fiber.errors = self.parameters
+
+    @read
+    def publish_new(self, now_s: float, _elapsed_s: float) -> None:
+        """Each report once."""
+        report = self.sight.new(now_s)
+        if report is None:
             return
-        self._fiber = SimulatedFiber(self._errors.value, np.random.default_rng([robot.simulation.seed, 3]))
-        self.open_link(robot)
-
-    def cleanup(self) -> None:
-        """Look away."""
-        super().cleanup()
-        self._fiber = None
-
-    def look(self, time_s: float, linked: Vector) -> bool:
-        """Read the gratings."""
-        found = None if self._robot is None else linked_curvature(self._robot, linked)
-        if found is not None and self._fiber is not None:
-            self._fiber.errors = self._errors.value
-            self._fiber.look(time_s, found)
-        return found is not None
-
-    def reported(self, now_s: float) -> list[MeasuredCurvature]:
-        """Readings that come until now, s."""
-        return [] if self._fiber is None else self._fiber.reported(now_s)
-
-    def publish_report(self, report: MeasuredCurvature) -> None:
-        """Publish the curvatures; arguments as of :class:`SimulatedSensorNode`."""
-        message = self._message
+        self.newest, message = report, self.message
         message.sequence += 1
         message.curvature = conversions.float_array(report.curvature)
-        self.stamp(message.header.stamp, report.time_s)
-        self._curvatures.publish(message)
+        conversions.set_stamp(message.header.stamp, self.host.clock.stamp_ns(report.time_s))
+        self.curvatures.publish(message)
 
-    def _diagnose(self, status: StatusBuilder) -> None:
-        if self.read_problem:
-            status.summary(Level.WARN, self.read_problem)
-        status.summary(Level.OK, self.state)
-        if self.reading is not None and self.reading.curvature.size:
-            status.add("largest_curvature_per_m", float(np.abs(self.reading.curvature).max()))
-        if self.loop is not None:
-            self.thresholds.diagnose(status, self.loop.statistics.report(), self.loop.period_s)
+    def health(self, status: StatusBuilder) -> None:
+        status.summary(Level.OK, self.host.state)
+        if self.newest is not None and self.newest.curvature.size:
+            status.add("largest_curvature_per_m", float(np.abs(self.newest.curvature).max()))
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(FiberInterrogator)
+FiberInterrogator = node.as_node(Fiber)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Fiber))

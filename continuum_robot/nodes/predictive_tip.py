@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
@@ -18,29 +18,41 @@ from continuum_robot.control.tip.predictive import PlannedTarget, PredictiveOutp
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.obstacles import ConvexObstacle
 from continuum_robot.msg import ClarkeState, Shape, TipState
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.lockstep.flow import FlowLoop
-from continuum_robot.nodes.reference.turn import ReferenceTurn
+from continuum_robot.nodes.base import component as node
+from continuum_robot.nodes.base.diagnostics import StatusBuilder
+from continuum_robot.nodes.reference.tip_task import REFUSED, STATE_TIMEOUT_S, STOPPED, UNKNOWN, TipTask, not_known
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.mujoco.world import load_world
 
 Vector = NDArray[np.float64]
 
-PLANNING, MOVING, REACHED, HOLDING, STOPPED, REFUSED = "planning", "moving", "reached", "holding", "stopped", "refused"
-_STATE_TIMEOUT_S = 0.5
+PLANNING, MOVING, REACHED, HOLDING = "planning", "moving", "reached", "holding"
 _REFERENCE_AGE_S = 0.05
 _STANDS_M_PER_S = 1e-5
 _LATE_PLANS = 3
 _LONGEST_STEP_S = 0.2
-_PATH_PERIOD_S = 0.1
-_UNKNOWN = np.full(3, np.nan)
 
 
-class PredictiveTipNode(ManagedNode):
+@dataclass(frozen=True, kw_only=True)
+class PlanParameters:
+    """Of the plan."""
+
+    plan_hz: float = quantity(
+        "how often it plans; less often where a plan takes longer", "Hz", default=50.0, ge=5, le=200
+    )
+    rate_hz: float = quantity(
+        "how often clarke_reference is published, along the newest plan", "Hz", default=100.0, ge=20, le=500
+    )
+    world: str = quantity("file of obstacles in the base frame; empty: none", default="")
+    tolerance_m: float = quantity(
+        "distance from the target within which the tip has reached it", "m", default=0.002, gt=0, le=1, live=True
+    )
+    base_frame: str = quantity("frame of predictive_target and of the obstacles", default="base")
+
+
+class Plans(TipTask):
     """Silent until a target comes; then it takes the reference and writes ``clarke_reference``.
 
     A target is planned for in a thread while the reference rests; a target that is not finite, in another frame or
@@ -49,331 +61,217 @@ class PredictiveTipNode(ManagedNode):
     reference ends the motion.
     """
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__("predictive_tip", **node_options)
-        declare = self.parameters.declare
-        declare(
-            "plan_hz",
-            50.0,
-            "how often it plans; less often where a plan takes longer",
-            rules=Quantity("", "Hz", ge=5, le=200),
-            read_only=True,
-        )
-        declare(
-            "rate_hz",
-            100.0,
-            "how often clarke_reference is published, along the newest plan",
-            rules=Quantity("", "Hz", ge=20, le=500),
-            read_only=True,
-        )
-        declare("world", "", "file of obstacles in the base frame; empty: none", read_only=True)
-        declare(
-            "tolerance_m",
-            0.002,
-            "distance from the target within which the tip has reached it",
-            rules=Quantity("", "m", gt=0, le=1),
-        )
-        declare("base_frame", "base", "frame of predictive_target and of the obstacles", read_only=True)
-        self._control: PredictiveTip | None = None
-        self._searcher: PredictiveTip | None = None
-        self._loops: list[FlowLoop] = []
-        self._desired: PointStamped | None = None
-        self._search: tuple[threading.Thread, list[PlannedTarget]] | None = None
-        self._shape: tuple[Vector, float] | None = None
-        self._clarke: tuple[bytes, float] | None = None
-        self._followed: tuple[bytes, float] | None = None
-        self._taking = self._began = False
-        self._pending = _UNKNOWN
-        self._late, self._updated_s = 0, 0.0
-        self._output: PredictiveOutput | None = None
-        self._state = self._message = ""
-        self._shown_s = -math.inf
-        self._sequence = self._accepted = self._refused = 0
-        self._slowest_s = 0.0
-        flow = self.flow
-        self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._states = flow.create_publisher(TipState, "tip_state", qos.state_publisher())
-        self._paths = self.create_publisher(Path, "predicted_path", qos.state_publisher())
-        self.create_subscription(PointStamped, "predictive_target", self._on_target, qos.command_subscription())
-        subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
-        # Raw: it is needed once a cycle, and comes more often.
-        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_clarke_state, raw=True, lazy=True)
-        flow.create_subscription(
-            ClarkeState, "clarke_reference", self._on_reference, qos.newest_state(), raw=True, lazy=True
-        )
-        self._turn = ReferenceTurn(self)
-        self.diagnostics.add_task("plan", self._diagnose)
+    name, about = "predictive_tip", "plan"
+    what, troubled, tell_s = "predictive_target", (HOLDING, STOPPED), 0.1
+    parameters = PlanParameters()
+    paths = node.output(Path, "predicted_path", of_flow=False)
+    target = node.heard(PointStamped, "predictive_target", node.plain, profile=qos.command_subscription())
+    shapes = node.heard(Shape, "shape", lazy=True)
+    others = node.heard(ClarkeState, "clarke_reference", node.in_flow, profile=qos.newest_state(), raw=True, lazy=True)
+    plan = node.Loop("plan_hz", while_active=True)
+    write = node.Loop("rate_hz", while_active=True)
 
-    def configure(self) -> None:
-        """Read the obstacles and compile the robot's model."""
-        robot, file = self.load_robot(), str(self.parameters.get("world"))
+    search: tuple[threading.Thread, list[PlannedTarget]] | None = None
+    shape: tuple[Vector, float] | None = None
+    followed: tuple[bytes, float] | None = None
+    output: PredictiveOutput | None = None
+    taking = began = False
+    pending = UNKNOWN
+    late = 0
+    updated_s = slowest_s = 0.0
+
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
+        file = self.parameters.world
         if robot.gravity_turns:
             expected = "gravity along the stage's axis: plans know one direction of it. Use the controller tip"
             raise ParameterError("gravity_m_per_s2", robot.gravity_m_per_s2, expected)
         obstacles: list[ConvexObstacle] = load_world(file).convex() if file else []
-        settings = self.parameters.declare_settings("plan", PredictiveSettings()).value
-        self._control = PredictiveTip(robot, obstacles, settings)
+        settings = host.own_settings("plan", PredictiveSettings())
+        self.control = PredictiveTip(robot, obstacles, settings)
         # Compiled functions serve one thread.
-        self._searcher = PredictiveTip(robot, obstacles, settings)
-        self._reference = ClarkeState(simulated=self.simulated)
-        count = robot.coordinate_count
-        self._position = conversions.preallocate(self._reference, "position", count)
-        self._velocity = conversions.preallocate(self._reference, "velocity", count)
-        self._acceleration = conversions.preallocate(self._reference, "acceleration", count)
+        self.searcher = PredictiveTip(robot, obstacles, settings)
 
     def activate(self) -> None:
-        """Wait for a target."""
-        self._desired = self._search = self._output = self._shape = None
-        self._taking, self._began, self._state, self._message = False, False, "", ""
-        self._turn.forget()
-        for name, rate, work in (("plan", "plan_hz", self._cycle), ("reference", "rate_hz", self._publish)):
-            period_s = 1.0 / self.parameters.get(rate)
-            loop = self.flow.create_loop(f"predictive_{name}", period_s, work, self._on_loop_failure)
-            self._loops.append(loop)
-            loop.start()
+        super().activate()
+        self.search = self.output = self.shape = None
+        self.taking = self.began = False
 
     def deactivate(self) -> None:
         """Forget the target and fall silent: the joint-space controller brakes and holds."""
-        self._began = False
-        while self._loops:
-            self._loops.pop().stop()
-        search, self._search = self._search, None
+        self.began = False
+        search, self.search = self.search, None
         if search is not None:
             search[0].join()
 
-    def cleanup(self) -> None:
-        """Forget the model."""
-        self._control = self._searcher = None
-
     # Callbacks: they only keep what the loop takes.
 
-    def _on_target(self, message: PointStamped) -> None:
-        self._desired = message
+    @target
+    def keep_target(self, message: PointStamped) -> None:
+        self.desired = message
 
-    def _on_shape(self, message: Shape) -> None:
-        self._shape = conversions.position(message.tip.position), self.clock.monotonic_s()
+    @shapes
+    def keep_tip(self, message: Shape) -> None:
+        self.shape = conversions.position(message.tip.position), self.host.clock.monotonic_s()
 
-    def _on_clarke_state(self, data: bytes) -> None:
-        self._clarke = data, self.clock.monotonic_s()
-
-    def _on_reference(self, data: bytes) -> None:
-        if not self._began:
-            self._followed = data, self.clock.monotonic_s()
+    @others
+    def keep_reference(self, data: bytes) -> None:
+        """What the robot follows before this node writes."""
+        if not self.began:
+            self.followed = data, self.host.clock.monotonic_s()
 
     # The loop
 
-    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
-        control = self._control
-        if control is None:
-            return
-        drop = self._turn.ended_by()
-        if drop and (self._began or self._taking):
-            self._end(control, f"the target was dropped: {drop}", now_s)
-        desired, self._desired = self._desired, None
-        if desired is not None:
-            self._accept(control, desired, now_s)
-        if self._taking and self._turn.given(now_s):
-            self._taking = False
-            self._begin_search(control)
-        self._take_plan(control, now_s)
-        if self._began:
-            self._go_on(control, now_s)
+    @plan
+    def cycle(self, now_s: float, _elapsed_s: float) -> None:
+        drop = self.turn.ended_by()
+        if drop and (self.began or self.taking):
+            self._end(f"the target was dropped: {drop}", now_s)
+        self.accept(now_s)
+        if self.taking and self.turn.given(now_s):
+            self.taking = False
+            self._begin_search()
+        self._take_plan(now_s)
+        if self.began:
+            self._go_on(now_s)
 
-    def _end(self, control: PredictiveTip, why: str, now_s: float) -> None:
-        control.drop()
-        self._began = self._taking = False
-        self._turn.forget()
-        self._show(STOPPED, why, now_s)
+    def _end(self, why: str, now_s: float) -> None:
+        self.control.drop()
+        self.began = self.taking = False
+        self.turn.forget()
+        self.tell(STOPPED, why, now_s)
 
-    def _accept(self, control: PredictiveTip, desired: PointStamped, now_s: float) -> None:
-        point = conversions.position(desired.point)
-        frame, own = desired.header.frame_id, self.parameters.get("base_frame")
-        try:
-            if frame not in ("", own):
-                raise ParameterError("predictive_target.header.frame_id", frame, f"{own}, or empty for it")
-            if not np.all(np.isfinite(point)):
-                raise ParameterError("predictive_target", point.tolist(), "three finite coordinates in m")
-            if self._turn.driver != "active":
-                found = self._turn.driver or "away"
-                raise ParameterError("predictive_target", "given", f"an active driver, it is {found}")
-            if self._search is not None:
-                raise ParameterError("predictive_target", "given", "one after the plan for the target before is found")
-            start = self._start(now_s)
-            if start is None:
-                raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
-        except ParameterError as error:
-            self._refused += 1
-            self.get_logger().error(f"refused: {error}")
-            self._show(REFUSED, str(error), now_s, point)
-            return
-        if not self._began:
-            control.reset(*start)
-        control.drop()
-        self._pending = point
-        self._output = None
-        if self._began:
-            self._begin_search(control)
+    def begin(self, point_m: Vector, now_s: float) -> None:
+        if not np.all(np.isfinite(point_m)):
+            raise ParameterError(self.what, point_m.tolist(), "three finite coordinates in m")
+        if self.search is not None:
+            raise ParameterError(self.what, "given", "one after the plan for the target before is found")
+        start = self._start(now_s)
+        if start is None:
+            raise not_known()
+        if not self.began:
+            self.control.reset(*start)
+        self.control.drop()
+        self.pending, self.output = point_m, None
+        if self.began:
+            self._begin_search()
         else:
-            self._taking = True
-            self._turn.ask(now_s)
-        self._show(PLANNING, "", now_s)
+            self.taking = True
+            self.turn.ask(now_s)
+        self.tell(PLANNING, "", now_s)
 
-    def _begin_search(self, control: PredictiveTip) -> None:
+    def refuse(self, why: str, now_s: float, point_m: Vector) -> None:
+        """The state shows it until there is something else."""
+        self.refused += 1
+        self.tell(REFUSED, why, now_s, point_m)
+
+    def _begin_search(self) -> None:
         """Plan in a thread, from where the reference comes to rest; in lock-step time waits for it."""
-        self._updated_s, self._began = self.clock.monotonic_s(), True
-        searcher, found = self._searcher, list[PlannedTarget]()
-        if searcher is None:
-            return
-        start, bias, target = control.resting_m, control.bias_m, self._pending
+        self.updated_s, self.began = self.host.clock.monotonic_s(), True
+        found: list[PlannedTarget] = []
+        start, bias, target = self.control.resting_m, self.control.bias_m, self.pending
         thread = threading.Thread(
-            target=lambda: found.append(searcher.search(target, start, bias)), name="predictive_search", daemon=True
+            target=lambda: found.append(self.searcher.search(target, start, bias)),
+            name="predictive_search",
+            daemon=True,
         )
         thread.start()
-        if self.clock.stepped:
+        if self.host.clock.stepped:
             thread.join()
-        self._search = thread, found
+        self.search = thread, found
 
-    def _take_plan(self, control: PredictiveTip, now_s: float) -> None:
-        if self._search is None or self._search[0].is_alive():
+    def _take_plan(self, now_s: float) -> None:
+        if self.search is None or self.search[0].is_alive():
             return
-        found, self._search = self._search[1], None
-        if not self._began:
+        found, self.search = self.search[1], None
+        if not self.began:
             return
         if not found or found[0].plan is None:
-            self._refused += 1
-            self._show(REFUSED, "no plan to the target was found: the reference holds", now_s, self._pending)
+            self.refuse("no plan to the target was found: the reference holds", now_s, self.pending)
             return
-        self._accepted += 1
-        control.adopt(found[0])
+        self.accepted += 1
+        self.control.adopt(found[0])
 
-    def _go_on(self, control: PredictiveTip, now_s: float) -> None:
+    def _go_on(self, now_s: float) -> None:
         began_s = time.perf_counter()
-        tip = None if self._shape is None or now_s - self._shape[1] > _STATE_TIMEOUT_S else self._shape[0]
-        step_s = min(max(now_s - self._updated_s, 1e-4), _LONGEST_STEP_S)
-        output = self._output = control.update(tip, self._measured(now_s), step_s)
-        self._updated_s = now_s
+        tip = None if self.shape is None or now_s - self.shape[1] > STATE_TIMEOUT_S else self.shape[0]
+        step_s = min(max(now_s - self.updated_s, 1e-4), _LONGEST_STEP_S)
+        output = self.output = self.control.update(tip, self.measured(now_s), step_s)
+        self.updated_s = now_s
         spent_s = time.perf_counter() - began_s
-        self._slowest_s = max(self._slowest_s, spent_s)
-        self._late = self._late + 1 if spent_s > _LONGEST_STEP_S and not self.clock.stepped else 0
-        if self._late >= _LATE_PLANS:
-            self._late = 0
+        self.slowest_s = max(self.slowest_s, spent_s)
+        self.late = self.late + 1 if spent_s > _LONGEST_STEP_S and not self.host.clock.stepped else 0
+        if self.late >= _LATE_PLANS:
+            self.late = 0
             problem = f"a plan takes {1e3 * spent_s:.0f} ms, at most {1e3 * _LONGEST_STEP_S:.0f} ms"
-            self._end(control, f"the target was dropped: {problem}", now_s)
-        elif self._search is None:
-            self._show(*self._progress(output), now_s)
+            self._end(f"the target was dropped: {problem}", now_s)
+        elif self.search is None:
+            self.tell(*self._progress(output), now_s)
 
     def _start(self, now_s: float) -> tuple[Vector, Vector] | None:
         """Coordinates, m, and rates, m/s, to begin with: of the reference that the robot follows, else where it is."""
-        followed = self._fresh(self._followed, now_s, _REFERENCE_AGE_S)
-        velocity = None if followed is None else np.array(conversions.vector(followed.velocity))
-        if followed is not None and velocity is not None and velocity.size == self._position.size:
-            if np.isfinite(velocity).all():
-                return np.array(conversions.vector(followed.position)), velocity
-        measured = self._measured(now_s)
+        followed = self.fresh(self.followed, now_s, _REFERENCE_AGE_S)
+        velocity = np.zeros(0) if followed is None else np.array(conversions.vector(followed.velocity))
+        if followed is not None and velocity.size == self.position.size and np.isfinite(velocity).all():
+            return np.array(conversions.vector(followed.position)), velocity
+        measured = self.measured(now_s)
         return None if measured is None else (measured, np.zeros_like(measured))
-
-    def _measured(self, now_s: float) -> Vector | None:
-        """Clarke coordinates, shape (2m,), m; None where they are not known or old."""
-        state = self._fresh(self._clarke, now_s, _STATE_TIMEOUT_S)
-        return None if state is None else np.array(conversions.vector(state.position))
-
-    def _fresh(self, heard: tuple[bytes, float] | None, now_s: float, age_s: float) -> ClarkeState | None:
-        """A message with finite coordinates of this robot that is not older than ``age_s``."""
-        if heard is None or now_s - heard[1] > age_s:
-            return None
-        message: ClarkeState | None = conversions.message_of(heard[0], ClarkeState)
-        if message is None:
-            return None
-        position = conversions.vector(message.position)
-        return message if position.size == self._position.size and np.isfinite(position).all() else None
 
     def _progress(self, output: PredictiveOutput) -> tuple[str, str]:
         """State, and what is in the way."""
         if output.holding:
             return HOLDING, output.reason
-        if output.error_m <= self.parameters.get("tolerance_m"):
+        if output.error_m <= self.parameters.tolerance_m:
             return REACHED, ""
         if float(np.linalg.norm(output.reference.velocity)) < _STANDS_M_PER_S:
             return MOVING, f"the plan ends here, {1e3 * output.error_m:.1f} mm from the target"
         return MOVING, ""
 
-    def _publish(self, now_s: float, _elapsed_s: float) -> None:
+    @write
+    def publish(self, now_s: float, _elapsed_s: float) -> None:
         """The reference along the newest plan, also while the next one is made."""
-        control = self._control
-        if not self._began or control is None:
-            return
-        # Where planning stands still, the plan ends at rest by itself.
-        reference = control.ahead(max(now_s - self._updated_s, 0.0))
-        message = self._reference
-        self._sequence += 1
-        message.sequence = self._sequence
-        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
-        self._position[:] = reference.position
-        self._velocity[:] = reference.velocity
-        self._acceleration[:] = reference.acceleration
-        self._references.publish(message)
+        if self.began:
+            # Where planning stands still, the plan ends at rest by itself.
+            self.publish_reference(self.control.ahead(max(now_s - self.updated_s, 0.0)), now_s)
 
-    def _show(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
-        changed = (state, text) != (self._state, self._message)
-        if changed and state != self._state:
-            self.get_logger().info(f"predictive target: {state}{': ' if text else ''}{text}")
-        self._state, self._message = state, text
-        if not changed and now_s - self._shown_s < _PATH_PERIOD_S:
-            return
-        self._shown_s = now_s
-        control, output = self._control, self._output
-        message = TipState(simulated=self.simulated, state=state, message=text)
-        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
-        message.header.frame_id = str(self.parameters.get("base_frame"))
-        target = self._pending if refused is None else refused
+    def fill_state(self, message: TipState, refused: Vector | None) -> None:
+        output, known = self.output, refused is None
+        target = self.pending if refused is None else refused
         message.target = conversions.point_message(target)
-        message.tip = conversions.point_message(_UNKNOWN if self._shape is None else self._shape[0])
-        tips = control.plan_tips_m if control is not None and self._began and refused is None else np.empty((0, 3))
-        message.goal = conversions.point_message(tips[-1] if len(tips) else _UNKNOWN)
-        away = math.nan
-        if control is not None and len(tips):
-            away = float(np.linalg.norm(target - tips[-1] - control.bias_m))
-        message.distance = away
-        message.error = math.nan if output is None or refused is not None else output.error_m
-        message.reachable = bool(away <= self.parameters.get("tolerance_m"))
-        position = np.full(self._position.size, math.nan) if output is None else output.reference.position
+        message.tip = conversions.point_message(UNKNOWN if self.shape is None else self.shape[0])
+        tips = self.control.plan_tips_m if self.began and known else np.empty((0, 3))
+        message.goal = conversions.point_message(tips[-1] if len(tips) else UNKNOWN)
+        message.distance = math.nan
+        if len(tips):
+            message.distance = float(np.linalg.norm(target - tips[-1] - self.control.bias_m))
+        message.error = output.error_m if output is not None and known else math.nan
+        message.reachable = bool(message.distance <= self.parameters.tolerance_m)
+        position = np.full(self.position.size, math.nan) if output is None else output.reference.position
         message.clarke = conversions.float_array(position)
-        self._states.publish(message)
         if len(tips):
             path = Path(header=message.header)
             for place in tips:
                 pose = PoseStamped(header=message.header)
                 pose.pose.position = conversions.point_message(place)
                 path.poses.append(pose)
-            self._paths.publish(path)
+            self.paths.publish(path)
 
-    def _on_loop_failure(self, error: BaseException) -> None:
-        self.defect = repr(error)
-        self.report_error("predictive control failed", error)
-
-    def _diagnose(self, status: StatusBuilder) -> None:
-        output = self._output
-        if self._state in (HOLDING, STOPPED):
-            status.summary(Level.WARN, self._message or self._state)
-        status.summary(Level.OK, self._state or self.state)
+    def health(self, status: StatusBuilder) -> None:
+        super().health(status)
+        output = self.output
         status.add("clearance_m", np.nan if output is None else output.clearance_m)
         status.add("limit_use", np.nan if output is None else output.limit_use)
-        if self._loops:
-            report = self._loops[0].statistics.report()
+        if self.host.active:
+            report = self.plan.statistics.report()
             status.add("plan_rate_hz", report.rate_hz)
             status.add("missed_plans_percent", report.missed_percent)
             status.add("plan_mean_ms", 1e-3 * report.execution_mean_us)
             status.add("plan_p99_ms", 1e-3 * report.execution_p99_us)
-        status.add("slowest_cycle_ms", 1e3 * self._slowest_s)
-        status.add("targets_accepted", self._accepted)
-        status.add("targets_refused", self._refused)
-        status.add("references_published", self._sequence)
+        status.add("slowest_cycle_ms", 1e3 * self.slowest_s)
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(PredictiveTipNode)
+PredictiveTipNode = node.as_node(Plans)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Plans))

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
@@ -18,13 +18,11 @@ from std_srvs.srv import Trigger
 from continuum_robot.control.motion import LONGEST_STEP_S, Halt, MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference, Hold, Interpolated, Reference, blend, make_reference
 from continuum_robot.control.tip.control import TipControl, TipSettings
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.msg import ClarkeState, Shape
+from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
-from continuum_robot.nodes.base.settings import Settings
-from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
 from continuum_robot.nodes.reference.reaction import NodeReaction
 from continuum_robot.nodes.reference.stage_line import StageLine
@@ -32,11 +30,10 @@ from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipSt
 from continuum_robot.nodes.reference.trajectory_action import Trajectory, serve
 from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.coordinates import coordinate_limits_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.schema import quantity
 from continuum_robot.srv import TakeReference
 
 Vector = NDArray[np.float64]
@@ -50,7 +47,36 @@ _LEAST_BLEND_S = 0.2
 _LIMITS = {"reference.speed_m_per_s", "reference.acceleration_m_per_s2"}
 
 
-class ReferenceSource(ManagedNode):
+@dataclass(frozen=True, kw_only=True)
+class TipParameters:
+    """Of tip targets."""
+
+    tolerance_m: float = quantity(
+        "error of the estimated tip within which it has reached its target; 0: half a percent of the length",
+        "m",
+        default=TipSettings().tolerance_m,
+        ge=0.0,
+        le=1.0,
+    )
+    integral_per_s: float = quantity(
+        "rate at which the error of the estimated tip is taken away; negative: 2, or 4 of servos that hold tendons",
+        "1/s",
+        default=TipSettings().integral_per_s,
+        ge=-1.0,
+        le=20.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceParameters:
+    """Of the reference source."""
+
+    blend_s: float = quantity("time to blend into the trajectory", "s", default=1.0, ge=0.0, le=60.0, live=True)
+    base_frame: str = quantity("frame_id of tip targets, and of the tip's state", default="base")
+    tip: TipParameters = TipParameters()
+
+
+class Source(node.Component):
     """Silent until activated; then it holds the measured position until somebody starts a motion.
 
     The service ``~/restart`` starts the trajectory from its beginning, blended in from where the reference stands; so
@@ -66,239 +92,191 @@ class ReferenceSource(ManagedNode):
     is asked for afterwards makes it the writer again, and ``reference_writer`` shows the one before.
     """
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__(NAME, **node_options)
-        declare = self.parameters.declare
-        declare("blend_s", 1.0, "time to blend into the trajectory", rules=Quantity("", "s", ge=0.0, le=60.0))
-        declare("base_frame", "base", "frame_id of tip targets, and of the tip's state", read_only=True)
-        default = TipSettings()
-        declare(
-            "tip.tolerance_m",
-            default.tolerance_m,
-            "error of the estimated tip within which it has reached its target; 0: half a percent of the length",
-            rules=Quantity("", "m", ge=0.0, le=1.0),
-            read_only=True,
-        )
-        declare(
-            "tip.integral_per_s",
-            default.integral_per_s,
-            "rate at which the error of the estimated tip is taken away; negative: 2, or 4 of servos that hold tendons",
-            rules=Quantity("", "1/s", ge=-1.0, le=20.0),
-            read_only=True,
-        )
-        self.parameters.on_change(self._on_parameters)
-        self._settings: Settings | None = None
-        self._robot: Robot | None = None
-        self._trajectory: Reference | None = None
-        self._start_position: Vector | None = None
-        self._start_s = self._published_s = 0.0
-        self._current: ClarkeReference | None = None
-        self._active = False
-        self._sequence = 0
-        self._measured: Vector | None = None
-        self._clarke_state: tuple[bytes, float] | None = None
-        self._blend_s = 0.0
-        self._position: Vector = np.zeros(0)
-        self._tip_path: TipPath | None = None
-        self._stage: StageLine | None = None
-        self._leads_stage = False
-        self._to_tip = False
-        self._rests_since_s = 0.0
-        flow = self.flow
-        self._timer = flow.create_timer(self._publish)
-        self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        # Made now and not at activation, when it would delay a controller in the same process. Raw: it is needed once.
-        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_measurement, raw=True, lazy=True)
-        self._writer = ReferenceWriter(self, NAME)
-        self._motion = MotionStart(self, self._on_driver, self._on_controller)
-        self._tip_states = TipStates(self, str(self.parameters.get("base_frame")), simulated=self.simulated)
-        self._reaction = NodeReaction(self)
-        subscribe_to_stream(self, Shape, "shape", self._on_shape, raw=True, lazy=True)
-        self.create_subscription(PointStamped, "tip_target", self._on_tip_target, qos.command_subscription())
-        self.create_subscription(PoseStamped, "tip_target_pose", self._on_tip_pose, qos.command_subscription())
-        self._trajectories = serve(self, self, self.clock)
-        self.create_service(TakeReference, "~/take", self._serve_take)
-        self.create_service(Trigger, "~/restart", self._serve_restart)
-        self.create_service(Trigger, "~/hold", self._serve_hold)
-        self.diagnostics.add_task("reference", self._diagnose)
+    name, about = NAME, "reference"
+    parameters = SourceParameters()
+    tick = node.timer(active=True)
+    references = node.output(ClarkeState, "clarke_reference", qos.command_publisher())
+    # Raw: it is needed once.
+    measurements = node.heard(ClarkeState, "clarke_state", raw=True, lazy=True)
+    writer = node.Line(lambda host, _call: ReferenceWriter(host, NAME))
+    motion = node.Line(lambda host, call: MotionStart(host, partial(call, True), partial(call, False)), active=True)
+    tip_states = node.Line(lambda host, _call: TipStates(host, host.own.value.base_frame, simulated=host.simulated))
+    reaction = node.Line(lambda host, _call: NodeReaction(host))
+    shapes = node.heard(Shape, "shape", raw=True, lazy=True)
+    targets = node.heard(PointStamped, "tip_target", node.plain, profile=qos.command_subscription())
+    poses = node.heard(PoseStamped, "tip_target_pose", node.plain, profile=qos.command_subscription())
+    goals = node.Line(serve)
+    take = node.service(TakeReference, "~/take")
+    restart = node.service(Trigger, "~/restart")
+    hold = node.service(Trigger, "~/hold")
+    stage_lines = node.Line[list[StageLine]](lambda _host, _call: [])
+    """Of one stage at most, for good: it listens."""
+    stage_fault = node.Line(lambda _host, call: call, active=True)
 
-    def configure(self) -> None:
-        """Make the trajectory and the control of the tip, and start to listen where the robot stands."""
-        robot = self.load_robot()
-        self._robot = robot
+    start_position: Vector | None = None
+    current: ClarkeReference | None = None
+    measured: Vector | None = None
+    clarke_state: tuple[bytes, float] | None = None
+    stage: StageLine | None = None
+    start_s = published_s = blend_s = rests_since_s = 0.0
+    leads_stage = to_tip = False
+
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
         count = robot.coordinate_count
         settings = robot.reference or ReferenceSettings(kind="hold")
         if len(settings.amplitude_m) != count:
             settings = dataclasses.replace(settings, amplitude_m=(0.0,) * count)
         if not settings.frequency_hz:
             settings = dataclasses.replace(settings, frequency_hz=(0.1,))
-        self._settings = self.parameters.declare_settings(
+        self.settings = host.parameters.declare_settings(
             "reference", settings, check=self._check_settings, all_live=True
         )
-        self._trajectory = self._make(self._settings.value)
-        self._message = ClarkeState(simulated=self.simulated)
-        self._position = conversions.preallocate(self._message, "position", count)
-        self._velocity = conversions.preallocate(self._message, "velocity", count)
-        self._acceleration = conversions.preallocate(self._message, "acceleration", count)
-        self._tip_states.prepare(count)
-        if robot.base_stage is not None and self._stage is None:
-            self._stage = StageLine(self, robot.base_stage, self._on_stage_fault)
-        self._tip_path = self._make_tip_path(robot)
-        self._reaction.configure(robot)
+        self.trajectory = self._make(self.settings.value)
+        self.message = ClarkeState(simulated=host.simulated)
+        self.position = conversions.preallocate(self.message, "position", count)
+        self.velocity = conversions.preallocate(self.message, "velocity", count)
+        self.acceleration = conversions.preallocate(self.message, "acceleration", count)
+        self.tip_states.prepare(count)
+        if robot.base_stage is not None and not self.stage_lines:
+            self.stage_lines.append(StageLine(host, robot.base_stage, self.stage_fault))
+        self.stage = next(iter(self.stage_lines), None)
+        self.tip_path = self._make_tip_path()
+        self.reaction.configure(robot)
 
     def activate(self) -> None:
         """Hold the position that is measured next, until a motion is started."""
-        self._motion.activate()
+        self.motion.activate()
         self._stand()
-        self._active = True
-        self._set_timer()
+        self.tick.start(self._period_s)
 
     def deactivate(self) -> None:
         """Fall silent: the controller holds the position."""
-        self._active = False
-        self._timer.cancel()
-        self._motion.set_holding(True)
-
-    def cleanup(self) -> None:
-        """Forget the trajectory."""
-        self._trajectory = None
-        path, self._tip_path = self._tip_path, None
-        if path is not None:
-            path.close()
-
-    def destroy_node(self) -> None:
-        """End the action's server before the node, which does not know it."""
-        server = getattr(self, "_trajectories", None)  # the constructor may not have come that far
-        if server is not None:
-            server.destroy()
-        super().destroy_node()
+        self.tick.cancel()
+        self.motion.set_holding(True)
 
     def _stand(self) -> None:
         """Hold the position that is measured next; nobody else has the turn any more."""
-        self._to_tip = False
+        self.to_tip = False
         self._write_as(NAME)
-        self._measured = self._current = self._start_position = None
-        self._reaction.reset()
-        self._rests_since_s = self.clock.monotonic_s()
-        self._motion.set_holding(True)
+        self.measured = self.current = self.start_position = None
+        self.reaction.reset()
+        self.rests_since_s = self.host.clock.monotonic_s()
+        self.motion.set_holding(True)
 
-    def _on_driver(self) -> None:
-        """The driver stopped, or obeys again: whatever moved before does not go on by itself."""
-        if self._active:
+    @motion
+    def end_motion(self, of_driver: bool) -> None:
+        """The driver stopped, or obeys again: whatever moved before does not go on by itself. Or another controller
+        commands: the motion ends, and where it is that of the tip, the tip is held then.
+        """
+        if of_driver or not self._hold():
             self._stand()
 
-    def _on_controller(self) -> None:
-        """Another controller commands: the motion ends, and where it is that of the tip, the tip is held then."""
-        if self._active and not self._hold():
-            self._stand()
-
-    def _on_stage_fault(self) -> None:
+    @stage_fault
+    def end_with_stage(self) -> None:
         """The stage stopped, and the tip cannot follow its path without it."""
-        if self._active and (self._to_tip or self._stage_way is not None):
+        if self.to_tip or self._stage_way is not None:
             self._hold()
 
     @property
     def _stage_way(self) -> Interpolated | None:
         """Where the trajectory that is played has the stage; None where it does not move it."""
-        return None if self._to_tip else getattr(self._trajectory, "stage", None)
+        return None if self.to_tip else getattr(self.trajectory, "stage", None)
 
     def _wait_for_stage(self, now_s: float) -> None:
         """A trajectory that moves the stage begins when that is heard; it ends where the stage is too far or silent."""
-        trajectory, line = self._trajectory, self._stage
-        if trajectory is None or line is None or self._stage_way is None:
+        trajectory, line = self.trajectory, self.stage
+        if line is None or self._stage_way is None:
             return
-        if line.position is None and not self._leads_stage:
-            self._start_s = now_s
+        if line.position is None and not self.leads_stage:
+            self.start_s = now_s
             return
-        problem = line.obstacle if self._leads_stage else self._refuse_way(trajectory)
-        self._leads_stage = True
+        problem = line.obstacle if self.leads_stage else self._refuse_way(trajectory)
+        self.leads_stage = True
         if problem:
-            self.get_logger().error(f"the trajectory ends: {problem}")
+            self.host.get_logger().error(f"the trajectory ends: {problem}")
             self._hold()
 
     def _lead_stage(self, time_s: float) -> None:
         """Move the stage along; at the end of its way it holds by itself, and others may command it."""
-        way, line = self._stage_way, self._stage
-        if way is None or line is None or not self._leads_stage:
+        way, line = self._stage_way, self.stage
+        if way is None or line is None or not self.leads_stage:
             return
         if time_s <= way.duration_s + line.stage.command_timeout_s:
             line.command(way.at(time_s).position)
 
     def _refuse_way(self, trajectory: Reference) -> str:
         """Why a trajectory cannot begin where the stage is, "" where it can, or does not move it."""
-        way, line = getattr(trajectory, "stage", None), self._stage
+        way, line = getattr(trajectory, "stage", None), self.stage
         if way is None or line is None:
             return ""
         begin, here = way.at(0.0).position, line.position
         if line.fault or here is None:  # unheard yet, it is waited for
             return line.obstacle if line.fault else ""
         # It gets there while the tendons are blended in.
-        room = line.stage.speed * 0.5 * max(float(self.parameters.get("blend_s")), _LEAST_BLEND_S)
+        room = line.stage.speed * 0.5 * max(self.parameters.blend_s, _LEAST_BLEND_S)
         if (np.abs(begin - here) > room).any():
             return f"the stage is at {here.round(4).tolist()}, the file begins at {begin.round(4).tolist()} (m, rad)"
         return ""
 
     @property
     def _stage_obstacle(self) -> str:
-        return "" if self._stage is None else self._stage.obstacle
+        return "" if self.stage is None else self.stage.obstacle
 
     @property
     def _period_s(self) -> float:
-        return 0.01 if self._settings is None else 1.0 / self._settings.value.rate_hz
+        return 1.0 / self.settings.value.rate_hz
 
-    def _set_timer(self) -> None:
-        if self._settings is not None:
-            self._timer.start(self._period_s)
-
-    def _on_measurement(self, data: bytes) -> None:
-        self._clarke_state = data, self.clock.monotonic_s()
-        if not self._active or self._start_position is not None:
+    @measurements
+    def see_measurement(self, data: bytes) -> None:
+        self.clarke_state = data, self.host.clock.monotonic_s()
+        if not self.host.active or self.start_position is not None:
             return
         message = conversions.message_of(data, ClarkeState)
         position = np.array(conversions.vector(message.position)) if message is not None else np.zeros(0)
-        if position.size == self._position.size and np.all(np.isfinite(position)):
-            self._measured = position
+        if position.size == self.position.size and np.all(np.isfinite(position)):
+            self.measured = position
 
-    def _publish(self) -> None:
-        if not self._active or self._trajectory is None or not self._writer.ours or self._motion.stopped:
+    @tick
+    def publish(self) -> None:
+        if not self.writer.ours or self.motion.stopped:
             return
-        now_s, now_ns = self.clock.monotonic_s(), self.clock.now_ns()
-        if self._start_position is None:
-            if self._measured is None:
+        now_s, now_ns = self.host.clock.monotonic_s(), self.host.clock.now_ns()
+        if self.start_position is None:
+            if self.measured is None:
                 return
-            self._start_position, self._start_s = self._measured, now_s
-            if self._motion.holding:
-                self._trajectory, self._blend_s = Hold(self._measured), 0.0
+            self.start_position, self.start_s = self.measured, now_s
+            if self.motion.holding:
+                self.trajectory, self.blend_s = Hold(self.measured), 0.0
         self._wait_for_stall(now_s)
         self._wait_for_stage(now_s)
-        if self._motion.leads_tip and self._motion.holding and not self._to_tip:
+        if self.motion.leads_tip and self.motion.holding and not self.to_tip:
             self._hold_tip(now_s)
-        desired = reference = self._tip_path_at(now_s) if self._to_tip else self._trajectory_at(now_s)
-        if self._reaction.active:
-            reference = self._reaction.answer(reference, self._measured_now(now_s), self._period_s)
+        desired = reference = self._tip_path_at(now_s) if self.to_tip else self._trajectory_at(now_s)
+        if self.reaction.active:
+            reference = self.reaction.answer(reference, self._measured_now(now_s), self._period_s)
         if np.array_equal(reference.position, desired.position):  # no contact keeps the tendons from it
-            self._lead_stage(now_s - self._start_s)
-        self._current = reference
-        self._sequence += 1
-        message = self._message
-        message.sequence = self._sequence
+            self._lead_stage(now_s - self.start_s)
+        self.current = reference
+        message = self.message
+        message.sequence += 1
         conversions.set_stamp(message.header.stamp, now_ns)
-        self._position[:] = reference.position
-        self._velocity[:] = reference.velocity
-        self._acceleration[:] = reference.acceleration
-        self._references.publish(message)
+        self.position[:] = reference.position
+        self.velocity[:] = reference.velocity
+        self.acceleration[:] = reference.acceleration
+        self.references.publish(message)
 
     def _wait_for_stall(self, now_s: float) -> None:
         """A trajectory waits while this program stalls: making up for it, the reference would jump."""
         longest_s = max(LONGEST_STEP_S, 2.0 * self._period_s)
-        self._start_s += max(0.0, now_s - max(self._published_s, self._start_s) - longest_s)
-        self._published_s = now_s
+        self.start_s += max(0.0, now_s - max(self.published_s, self.start_s) - longest_s)
+        self.published_s = now_s
 
     def _trajectory_at(self, now_s: float) -> ClarkeReference:
-        trajectory, start, blend_s = self._trajectory, self._start_position, self._blend_s
-        if trajectory is None or start is None:
-            raise ParameterError(NAME, self.state, "a node that plays a trajectory")
-        time_s = now_s - self._start_s
+        trajectory, start, blend_s = self.trajectory, self.start_position, self.blend_s
+        if start is None:
+            raise ParameterError(NAME, self.host.state, "a node that plays a trajectory")
+        time_s = now_s - self.start_s
         reference = trajectory.at(time_s)
         if time_s < blend_s:
             reference = blend(start, reference, max(time_s, 0.0) / blend_s, blend_s)
@@ -307,52 +285,51 @@ class ReferenceSource(ManagedNode):
     def _play(self, trajectory: Reference, *, blend_s: float | None = None) -> None:
         """Play from here on; a trajectory that goes on from where the reference is needs no blend."""
         here = self._here()
-        self._reaction.resume()
-        self._trajectory, self._to_tip, self._leads_stage = trajectory, False, False
-        self._blend_s = float(self.parameters.get("blend_s")) if blend_s is None else blend_s
+        self.reaction.resume()
+        self.trajectory, self.to_tip, self.leads_stage = trajectory, False, False
+        self.blend_s = self.parameters.blend_s if blend_s is None else blend_s
         if here is not None:
-            self._start_position = here.position
-            self._start_s = self.clock.monotonic_s()
+            self.start_position = here.position
+            self.start_s = self.host.clock.monotonic_s()
         self._write_as(NAME)
 
     def _here(self) -> ClarkeReference | None:
-        return self._writer.followed(self._current, self._position.size)
+        return self.writer.followed(self.current, self.position.size)
 
     def _hold(self) -> bool:
         """Come to rest from where the reference is; False where there is none yet."""
         here = self._here()
-        if here is None or self._robot is None:
+        if here is None:
             return False
         self._play(Halt(here.position, here.velocity, self._motion_limits().acceleration_m_per_s2), blend_s=0.0)
-        self._motion.set_holding(True)
+        self.motion.set_holding(True)
         return True
 
     def _start(self) -> None:
         """Play the trajectory from its beginning."""
-        if self._settings is not None:
-            self._play(self._make(self._settings.value))
-            self._motion.set_holding(False)
+        self._play(self._make(self.settings.value))
+        self.motion.set_holding(False)
 
     # What the action follow_joint_trajectory plays
 
     def begin_trajectory(self, make: Callable[[Robot, Vector], Trajectory]) -> Trajectory:
         """Play a trajectory that begins where the reference is."""
-        here, robot = self._here(), self._robot
+        here = self._here()
         obstacle = self._refuse_start() or ("there is no reference yet" if here is None else "")
-        if obstacle or here is None or robot is None:
+        if obstacle or here is None:
             raise DeviceError(NAME, f"plays no trajectory: {obstacle}", "Bring the stack up")
-        trajectory = make(robot, here.position)
+        trajectory = make(self.robot, here.position)
         self._play(trajectory, blend_s=0.0)
-        self._motion.set_holding(False)
+        self.motion.set_holding(False)
         return trajectory
 
     def trajectory_state(self, trajectory: Reference) -> tuple[float, ClarkeReference, Vector | None] | None:
         """Time since the start (s), reference and measured coordinates (m) of a trajectory; None: it ended before."""
-        ended = self._to_tip or self._trajectory is not trajectory or not self._writer.ours
-        if ended or not self._active or self._motion.stopped:
+        ended = self.to_tip or self.trajectory is not trajectory or not self.writer.ours
+        if ended or not self.host.active or self.motion.stopped:
             return None
-        now_s = self.clock.monotonic_s()
-        return now_s - self._start_s, self._trajectory_at(now_s), self._measured_now(now_s)
+        now_s = self.host.clock.monotonic_s()
+        return now_s - self.start_s, self._trajectory_at(now_s), self._measured_now(now_s)
 
     def end_trajectory(self) -> None:
         """Come to rest where the reference is."""
@@ -360,57 +337,60 @@ class ReferenceSource(ManagedNode):
 
     def _refuse_start(self, *, of_tip: bool = False) -> str:
         """Why no motion can be started now, "" where one can."""
-        if not self._active:
+        if not self.host.active:
             return "the reference source is not active: bring the stack up"
-        if self._motion.leads_tip and not of_tip and not self._motion.obstacle:
+        if self.motion.leads_tip and not of_tip and not self.motion.obstacle:
             return "the controller tip takes targets of the tip only: switch to clarke first"
-        return self._motion.obstacle
+        return self.motion.obstacle
 
     def _write_as(self, name: str, *, tell: bool = False) -> None:
         # Until the next tick, what comes meanwhile begins where the reference is, not where this node wrote it last.
-        self._current = self._here()
-        self._writer.hand_to(name, tell=tell or not self._active)
+        self.current = self._here()
+        self.writer.hand_to(name, tell=tell or not self.host.active)
 
     # The tip
 
-    def _on_shape(self, data: bytes) -> None:
-        if self._tip_path is not None and (self._to_tip or self._motion.leads_tip):
-            self._tip_path.hear_shape(data)
+    @shapes
+    def see_shape(self, data: bytes) -> None:
+        if self.tip_path is not None and (self.to_tip or self.motion.leads_tip):
+            self.tip_path.hear_shape(data)
 
     def _hold_tip(self, now_s: float) -> None:
         """Keep the tip where it is, once the reference rests and the tip is known."""
-        path, here = self._tip_path, self._here()
+        path, here = self.tip_path, self._here()
         if path is None or here is None or np.any(here.velocity):
-            self._rests_since_s = now_s
+            self.rests_since_s = now_s
         elif self._stage_obstacle:
             return
-        elif now_s - self._rests_since_s >= TIP_SETTLES_S and path.hold(here, self._motion_limits()):
-            self._to_tip = True
+        elif now_s - self.rests_since_s >= TIP_SETTLES_S and path.hold(here, self._motion_limits()):
+            self.to_tip = True
 
-    def _on_tip_target(self, message: PointStamped) -> None:
-        path = self._tip_path
-        if path is None and self._robot is not None and self._robot.traits.tip_nodes:
+    @targets
+    def go_to_target(self, message: PointStamped) -> None:
+        path = self.tip_path
+        if path is None and self.robot.traits.tip_nodes:
             return  # another node brings the tip of a mechanism to its target
         place = conversions.position(message.point)
         problem = self._refuse_target(message, place)
         here = self._here()
         if path is None or here is None or problem:
-            self._tip_states.refuse(message.point, problem or "the stack is not up")
+            self.tip_states.refuse(message.point, problem or "the stack is not up")
             return
-        if not self._to_tip or not self._writer.ours:
+        if not self.to_tip or not self.writer.ours:
             path.start(here, self._motion_limits())
         path.aim(place, here)
-        self._reaction.resume()
-        self._to_tip = True
+        self.reaction.resume()
+        self.to_tip = True
         self._write_as(NAME)
-        self._motion.set_holding(False)
+        self.motion.set_holding(False)
 
-    def _on_tip_pose(self, message: PoseStamped) -> None:
+    @poses
+    def go_to_pose(self, message: PoseStamped) -> None:
         """What RViz and other tools send; the orientation cannot be chosen, and is not looked at."""
-        self._on_tip_target(PointStamped(header=message.header, point=message.pose.position))
+        self.go_to_target(PointStamped(header=message.header, point=message.pose.position))
 
     def _refuse_target(self, message: PointStamped, place: Vector) -> str:
-        frame = str(self.parameters.get("base_frame"))
+        frame = self.parameters.base_frame
         obstacle = self._refuse_start(of_tip=True) or self._stage_obstacle
         if obstacle:
             return obstacle
@@ -419,136 +399,127 @@ class ReferenceSource(ManagedNode):
         if message.header.frame_id not in ("", frame):
             return f"frame {message.header.frame_id!r}: targets are given in {frame!r}"
         stamp_ns = conversions.stamp_ns(message.header.stamp)
-        age_s = (self.clock.now_ns() - stamp_ns) * 1e-9
+        age_s = (self.host.clock.now_ns() - stamp_ns) * 1e-9
         # In lock-step programs that take no part, a client or RViz, stamp with the wall clock.
-        if stamp_ns and not self.clock.stepped and abs(age_s) > TARGET_AGE_S:
+        if stamp_ns and not self.host.clock.stepped and abs(age_s) > TARGET_AGE_S:
             return f"the target is {age_s:.1f} s old: at most {TARGET_AGE_S:g} s"
         return ""
 
     def _tip_path_at(self, now_s: float) -> ClarkeReference:
-        path = self._tip_path
-        if path is None or self._settings is None:
-            raise ParameterError(NAME, self.state, "a node that is configured")
-        return path.at(1.0 / self._settings.value.rate_hz, self._measured_now(now_s))
+        path = self.tip_path
+        if path is None:
+            raise ParameterError(NAME, self.robot.name, "a robot whose tip is brought to targets")
+        return path.at(self._period_s, self._measured_now(now_s))
 
     def _measured_now(self, now_s: float) -> Vector | None:
         """Measured coordinates, None where they are not known or old."""
-        if self._clarke_state is None:
+        if self.clarke_state is None:
             return None
-        data, heard_s = self._clarke_state
+        data, heard_s = self.clarke_state
         fresh = now_s - heard_s < SHAPE_AGE_S
         message = conversions.message_of(data, ClarkeState)
         if message is None:
             return None
         position = conversions.vector(message.position)
-        return position if fresh and position.size == self._position.size else None
+        return position if fresh and position.size == self.position.size else None
 
-    def _make_tip_path(self, robot: Robot) -> TipPath | None:
+    def _make_tip_path(self) -> TipPath | None:
+        robot, tip = self.robot, self.parameters.tip
         if robot.traits.without_tip_control or robot.limits is None:
             return None
-        settings = TipSettings(
-            tolerance_m=self.parameters.get("tip.tolerance_m"),
-            integral_per_s=self.parameters.get("tip.integral_per_s"),
-        )
-        return TipPath(robot, TipControl(robot, settings), self._tip_states, self.clock, self._stage)
+        control = TipControl(robot, TipSettings(tolerance_m=tip.tolerance_m, integral_per_s=tip.integral_per_s))
+        path = TipPath(robot, control, self.tip_states, self.host.clock, self.stage)
+        self.host.closing.callback(path.close)
+        return path
 
     def _motion_limits(self) -> MotionLimits:
-        robot = self._robot if self._robot is not None else self.load_robot()
-        reference = self._settings.value if self._settings is not None else robot.reference
-        return motion_limits(robot.changed(reference=reference))
+        return motion_limits(self.robot.changed(reference=self.settings.value))
 
-    def _on_parameters(self, names: set[str]) -> None:
-        if self._settings is None or not names & set(self._settings.leaves) or self._trajectory is None:
+    def parameters_changed(self, names: Collection[str] = ()) -> None:
+        if self.settings.leaves.keys().isdisjoint(names):
             return
-        if names <= _LIMITS:
-            if self._tip_path is not None:
-                self._tip_path.limit(self._motion_limits())
+        if _LIMITS.issuperset(names):
+            if self.tip_path is not None:
+                self.tip_path.limit(self._motion_limits())
             return
         # Where no trajectory was started, a parameter starts none: it is made when it is.
-        if not self._motion.holding and not self._motion.leads_tip:
-            trajectory = self._make(self._settings.value)
+        if not self.motion.holding and not self.motion.leads_tip:
+            trajectory = self._make(self.settings.value)
             problem = self._refuse_way(trajectory)
             if problem:
-                self.get_logger().warning(f"plays nothing new: {problem}")
+                self.host.get_logger().warning(f"plays nothing new: {problem}")
                 self._hold()
             else:
                 self._play(trajectory)
-        if self._active and "reference.rate_hz" in names:
-            self._set_timer()
+        if self.host.active and "reference.rate_hz" in names:
+            self.tick.start(self._period_s)
 
-    def _serve_restart(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        obstacle = self._refuse_start()
-        if self._settings is not None and not obstacle:
-            obstacle = self._refuse_way(self._make(self._settings.value))
-        if obstacle or self._settings is None:
-            response.message = f"refused: {obstacle}"
-            return response
+    @restart
+    def start_trajectory(self, _request: Trigger.Request) -> str:
+        obstacle = self._refuse_start() or self._refuse_way(self._make(self.settings.value))
+        if obstacle:
+            raise ContinuumRobotError(obstacle)
         self._start()
-        response.success, response.message = True, f"plays {self._settings.value.kind}"
-        return response
+        return f"plays {self.settings.value.kind}"
 
-    def _serve_hold(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        response.success = self._active and (self._motion.holding or self._hold())
-        response.message = (
-            "holds the reference where it is" if response.success else "refused: there is no reference yet"
-        )
-        return response
+    @hold
+    def come_to_rest(self, _request: Trigger.Request) -> str:
+        if not self.host.active or not (self.motion.holding or self._hold()):
+            raise ContinuumRobotError("there is no reference yet")
+        return "holds the reference where it is"
 
-    def _serve_take(self, request: TakeReference.Request, response: TakeReference.Response) -> TakeReference.Response:
+    @take
+    def hand_over(self, request: TakeReference.Request) -> str:
         name = check_request("TakeReference", request).writer.strip()
         obstacle = self._refuse_start(of_tip=name in ("", NAME))
         if obstacle:
-            response.message = f"refused: {obstacle}"
-        elif name in ("", NAME):
-            response.success = self._writer.ours or self._hold()
-            response.message = f"{NAME} writes clarke_reference" if response.success else "refused: no reference yet"
-        else:
-            before = self._writer.name
-            self._write_as(name, tell=True)  # every turn is announced: who asked knows by it which names are old
-            self._motion.set_holding(False)
-            response.success, response.message = True, f"{name} writes clarke_reference instead of {before}"
-        return response
+            raise ContinuumRobotError(obstacle)
+        if name in ("", NAME):
+            if not self.writer.ours and not self._hold():
+                raise ContinuumRobotError("no reference yet")
+            return f"{NAME} writes clarke_reference"
+        before = self.writer.name
+        self._write_as(name, tell=True)  # every turn is announced: who asked knows by it which names are old
+        self.motion.set_holding(False)
+        return f"{name} writes clarke_reference instead of {before}"
 
     def _make(self, settings: ReferenceSettings) -> Reference:
-        robot = self._robot if self._robot is not None else self.load_robot()
+        robot = self.robot
         folder = Path(robot.file_name).parent if robot.file_name else None
         return make_reference(settings, robot.coordinate_count, folder, robot.base_stage)
 
     def _check_settings(self, settings: ReferenceSettings) -> None:
         self._make(settings)
-        if self._robot is not None and settings.amplitude_m:
-            most_m = coordinate_limits_m(self._robot)
+        if settings.amplitude_m:
+            most_m = coordinate_limits_m(self.robot)
             amplitude = np.abs(settings.amplitude_m)
             worst = int(np.argmax(amplitude / most_m))
             if amplitude[worst] > most_m[worst]:
                 expected = f"at most limits.maximum_displacement_m = {most_m[worst]:g} m"
                 raise ParameterError("reference.amplitude_m", float(amplitude[worst]), expected)
 
-    def _diagnose(self, status: StatusBuilder) -> None:
-        kind = self._settings.value.kind if self._settings is not None else "none"
-        plays = "brings the tip to its target" if self._to_tip else f"plays {kind}"
-        if not self._writer.ours:
-            plays = f"silent: {self._writer.name} writes clarke_reference"
-            broken_off_s = self._writer.broken_off_s()
+    def health(self, status: StatusBuilder) -> None:
+        kind = self.settings.value.kind
+        plays = "brings the tip to its target" if self.to_tip else f"plays {kind}"
+        if not self.writer.ours:
+            plays = f"silent: {self.writer.name} writes clarke_reference"
+            broken_off_s = self.writer.broken_off_s()
             if broken_off_s:
                 problem = f"not heard for {broken_off_s:.0f} s in the middle of a motion: the robot holds"
-                status.summary(Level.WARN, f"{self._writer.name}, which writes clarke_reference, was {problem}")
-        elif self._motion.holding:
-            plays = f"{HOLDING}; keeps the tip where it is" if self._to_tip else HOLDING
-        self._reaction.diagnose(status)
-        status.summary(Level.OK, plays if self._current is not None and self._active else self.state)
-        status.add("writer", self._writer.name)
-        status.add("holding", self._motion.holding)
+                status.summary(Level.WARN, f"{self.writer.name}, which writes clarke_reference, was {problem}")
+        elif self.motion.holding:
+            plays = f"{HOLDING}; keeps the tip where it is" if self.to_tip else HOLDING
+        self.reaction.diagnose(status)
+        status.summary(Level.OK, plays if self.current is not None and self.host.active else self.host.state)
+        status.add("writer", self.writer.name)
+        status.add("holding", self.motion.holding)
         status.add("kind", kind)
-        status.add("references_published", self._sequence)
-        duration_s = self._trajectory.duration_s if self._trajectory is not None else math.nan
-        status.add("duration_s", duration_s)
+        status.add("references_published", self.message.sequence)
+        status.add("duration_s", self.trajectory.duration_s)
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(ReferenceSource)
+ReferenceSource = node.as_node(Source)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Source))

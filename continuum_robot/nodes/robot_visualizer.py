@@ -11,6 +11,7 @@ import colorsys
 import itertools
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,15 @@ from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.urdf import robot_description, tendon_ends
 from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
+from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.lockstep.flow import FlowLoop
 from continuum_robot.nodes.reference.motion_start import HOLDING
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
-from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import spread
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.schema import quantity
 
 Array = NDArray[np.float64]
 
@@ -54,143 +53,120 @@ _LIFETIME_PERIODS = 3.0  # after which what is not drawn again vanishes: an old 
 _SHORTEST_LIFETIME_S = 1.0
 
 
-class RobotVisualizer(ManagedNode):
+@dataclass(frozen=True, kw_only=True)
+class DrawingParameters:
+    """Of the drawing."""
+
+    rate_hz: float = quantity("how often tf, path and markers are published", "Hz", default=20.0, ge=0.5, le=30)
+    prefix: str = quantity("put in front of every tf frame, for several robots", default="")
+
+
+class Visualizer(node.Component):
     """Draws the newest shape and tensions in a thread of its own, so that drawing never delays a controller."""
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__("robot_visualizer", activate_at_start=True, **node_options)
-        declare = self.parameters.declare
-        declare(
-            "rate_hz",
-            20.0,
-            "how often tf, path and markers are published",
-            rules=Quantity("", "Hz", ge=0.5, le=30),
-            read_only=True,
-        )
-        declare("prefix", "", "put in front of every tf frame, for several robots", read_only=True)
-        self._robot: Robot | None = None
-        self._drawing: Drawing | None = None
-        self._loop: FlowLoop | None = None
-        self._active = False
-        self._shape: Shape | None = None
-        self._contact: Contact | None = None
-        self._states: bytes | TendonStates | None = None
-        self._drawn_sequence = -1
-        self._driver = ""
-        self._driver_ok = True
-        self._holding = False
-        self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
-        self._path = self.create_publisher(Path, "backbone", qos.visualization())
-        self._markers = self.create_publisher(MarkerArray, "markers", qos.visualization())
-        self._description = self.create_publisher(String, "robot_description", qos.latched())
-        self._common = CommonTopics(self)
-        subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
-        subscribe_to_stream(self, Contact, "contact", self._on_contact, lazy=True)
-        subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states, raw=True, lazy=True)
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
-        subscribe_to_owner(self, StackStatus, "stack_status", self._on_stack_status)
-        self.diagnostics.add_task("drawing", self._diagnose)
+    name, about, activate_at_start = "robot_visualizer", "drawing", True
+    parameters = DrawingParameters()
+    transforms = node.output(TFMessage, "/tf", qos.visualization(), of_flow=False)
+    path = node.output(Path, "backbone", qos.visualization(), of_flow=False)
+    markers = node.output(MarkerArray, "markers", qos.visualization(), of_flow=False)
+    description = node.output(String, "robot_description", qos.latched(), of_flow=False)
+    common = node.Line(lambda host, _call: CommonTopics(host))
+    shapes = node.heard(Shape, "shape", lazy=True)
+    contacts = node.heard(Contact, "contact", lazy=True)
+    states = node.heard(TendonStates, "tendon_states_decimated", raw=True, lazy=True)
+    driver = node.heard(DiagnosticStatus, "driver_status", subscribe_to_owner)
+    stack = node.heard(StackStatus, "stack_status", subscribe_to_owner)
+    draw = node.Loop("rate_hz", while_active=True)
 
-    def configure(self) -> None:
-        """Make the kinematics and everything in the markers that does not change."""
-        robot = self.load_robot()
-        self._robot = robot
-        prefix = str(self.parameters.get("prefix"))
-        self._base = f"{prefix}base"
-        self._drawn_sequence = -1
-        model = robot_model(robot)
-        lifetime_s = max(_LIFETIME_PERIODS / self.parameters.get("rate_hz"), _SHORTEST_LIFETIME_S)
-        self._lifetime = Duration(seconds=lifetime_s).to_msg()
-        self._drawing = drawing = model.drawing()
-        tendons = tendon_ends(model, drawing)
+    shape: Shape | None = None
+    contact: Contact | None = None
+    newest: bytes | TendonStates | None = None
+    drawn_sequence = -1
+    driver_text, driver_ok, holding = "", True, False
+
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
+        prefix, model = self.parameters.prefix, robot_model(robot)
+        self.base = f"{prefix}base"
+        lifetime_s = max(_LIFETIME_PERIODS / self.parameters.rate_hz, _SHORTEST_LIFETIME_S)
+        self.lifetime = Duration(seconds=lifetime_s).to_msg()
+        self.drawing = model.drawing()
+        tendons = tendon_ends(model, self.drawing)
         self._describe(robot_description(model, tendons, prefix))
-        self._common.prepare(tendons, prefix)
-        self._frames = [f"{prefix}{name}" for name in drawing.frame_names]
-        self._prepare_markers(robot, drawing)
-
-    def activate(self) -> None:
-        """Draw."""
-        self._loop = self.flow.create_loop(
-            "robot_visualizer", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
-        )
-        self._active = True
-        self._loop.start()
-
-    def deactivate(self) -> None:
-        """Stop drawing."""
-        self._active = False
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.stop()
-
-    def cleanup(self) -> None:
-        """Forget the kinematics."""
-        self._drawing = None
+        self.common.prepare(tendons, prefix)
+        self.frames = [f"{prefix}{name}" for name in self.drawing.frame_names]
+        self._prepare_markers(robot, self.drawing)
 
     def _describe(self, urdf: str) -> None:
         """Latched topic and parameter, as robot_state_publisher has them; robot and prefix are read-only, so is it."""
-        if not self.has_parameter("robot_description"):
-            self.parameters.declare("robot_description", urdf, "URDF of base and tip, from the robot", read_only=True)
-        self._description.publish(String(data=urdf))
+        if not self.host.has_parameter("robot_description"):
+            meaning = "URDF of base and tip, from the robot"
+            self.host.parameters.declare("robot_description", urdf, meaning, read_only=True)
+        self.description.publish(String(data=urdf))
 
-    def _on_shape(self, message: Shape) -> None:
-        self._shape = message
+    @shapes
+    def keep_shape(self, message: Shape) -> None:
+        self.shape = message
 
-    def _on_contact(self, message: Contact) -> None:
-        self._contact = message
+    @contacts
+    def keep_contact(self, message: Contact) -> None:
+        self.contact = message
 
-    def _on_states(self, data: bytes) -> None:
-        self._states = data
+    @states
+    def keep_states(self, data: bytes) -> None:
+        self.newest = data
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        self._driver = message.message
-        self._driver_ok = message.level == DiagnosticStatus.OK
+    @driver
+    def see_driver(self, message: DiagnosticStatus) -> None:
+        self.driver_text, self.driver_ok = message.message, message.level == DiagnosticStatus.OK
 
-    def _on_stack_status(self, message: StackStatus) -> None:
-        self._holding = message.holding
+    @stack
+    def see_stack(self, message: StackStatus) -> None:
+        self.holding = message.holding
 
-    def _cycle(self, _now_s: float, _elapsed_s: float) -> None:
-        shape, robot, drawing = self._shape, self._robot, self._drawing
-        if self._common.desired or self._transforms.get_subscription_count():
+    @draw
+    def draw_newest(self, _now_s: float, _elapsed_s: float) -> None:
+        shape = self.shape
+        if self.common.desired or self.transforms.get_subscription_count():
             self._publish_common(shape)
-        if shape is None or drawing is None or robot is None or shape.sequence == self._drawn_sequence:
+        if shape is None or shape.sequence == self.drawn_sequence:
             return
-        if not any(drawn.get_subscription_count() for drawn in (self._transforms, self._path, self._markers)):
+        if not any(drawn.get_subscription_count() for drawn in (self.transforms, self.path, self.markers)):
             return  # nobody looks, and the processor belongs to the loop
         coefficients = conversions.vector(shape.coefficients)
-        if coefficients.size != drawing.size or not np.all(np.isfinite(coefficients)):
+        if coefficients.size != self.drawing.size or not np.all(np.isfinite(coefficients)):
             return
-        self._drawn_sequence = shape.sequence
-        self._draw(drawing, robot, coefficients, shape.header.stamp)
+        self.drawn_sequence = shape.sequence
+        self._draw(self.drawing, self.robot, coefficients, shape.header.stamp)
 
     def _publish_common(self, shape: Shape | None) -> None:
         transforms: list[TransformStamped] = []
         states = self._newest_states()
         if states is not None:
-            transforms += self._common.publish_states(states)
+            transforms += self.common.publish_states(states)
         if shape is not None:
-            self._common.publish_tip(shape)
-        if self._contact is not None:
-            transforms += self._common.publish_contact(self._contact)
+            self.common.publish_tip(shape)
+        if self.contact is not None:
+            transforms += self.common.publish_contact(self.contact)
         if transforms:
-            self._transforms.publish(TFMessage(transforms=transforms))
+            self.transforms.publish(TFMessage(transforms=transforms))
 
     def _draw(self, drawing: Drawing, robot: Robot, coefficients: Array, stamp: Any) -> None:
         frames = drawing.frames(coefficients)
         self._publish_frames(frames, stamp)
-        if not (self._path.get_subscription_count() or self._markers.get_subscription_count()):
+        if not (self.path.get_subscription_count() or self.markers.get_subscription_count()):
             return
         geometry = drawing.geometry(coefficients)
-        if self._path.get_subscription_count():
+        if self.path.get_subscription_count():
             path = geometry.backbone if len(geometry.backbone) else np.concatenate([np.eye(4)[None], frames])
             self._publish_path(path, stamp)
-        if self._markers.get_subscription_count():
+        if self.markers.get_subscription_count():
             self._publish_markers(robot, drawing, geometry, stamp)
 
     def _publish_frames(self, frames: Array, stamp: Any) -> None:
-        named = zip(self._frames, frames, strict=True)
-        transforms = [conversions.stamped_transform(pose, name, self._base, stamp) for name, pose in named]
-        self._transforms.publish(TFMessage(transforms=transforms))
+        named = zip(self.frames, frames, strict=True)
+        transforms = [conversions.stamped_transform(pose, name, self.base, stamp) for name, pose in named]
+        self.transforms.publish(TFMessage(transforms=transforms))
 
     def _set_lines(self, marker: Marker, paths: Sequence[Array], colors: Sequence[ColorRGBA]) -> None:
         """Pieces of straight lines along paths, one colour a path."""
@@ -203,9 +179,9 @@ class RobotVisualizer(ManagedNode):
     def _publish_path(self, backbone: Array, stamp: Any) -> None:
         path = Path()
         path.header.stamp = stamp
-        path.header.frame_id = self._base
+        path.header.frame_id = self.base
         path.poses = [PoseStamped(header=path.header, pose=conversions.pose_message(pose)) for pose in backbone]
-        self._path.publish(path)
+        self.path.publish(path)
 
     def _prepare_markers(self, robot: Robot, drawing: Drawing) -> None:
         self._tube = self._marker("backbone", 0, Marker.LINE_STRIP, _DARK)
@@ -258,11 +234,11 @@ class RobotVisualizer(ManagedNode):
         self._common_markers = [self._bars, self._full, self._bar_text, self._text]
 
     def _marker(self, kind: str, number: int, shape: int, color: ColorRGBA) -> Marker:
-        marker = Marker(ns=f"{self.get_namespace()}/{kind}".lstrip("/"), id=number, type=shape, action=Marker.ADD)
-        marker.header.frame_id = self._base
+        marker = Marker(ns=f"{self.host.get_namespace()}/{kind}".lstrip("/"), id=number, type=shape, action=Marker.ADD)
+        marker.header.frame_id = self.base
         marker.color = color
         marker.pose.orientation.w = 1.0
-        marker.lifetime = self._lifetime
+        marker.lifetime = self.lifetime
         return marker
 
     def _publish_markers(self, robot: Robot, drawing: Drawing, geometry: Geometry, stamp: Any) -> None:
@@ -286,9 +262,9 @@ class RobotVisualizer(ManagedNode):
 
     def _tell_state(self, robot: Robot, tension: Array) -> None:
         largest = f", {np.nanmax(tension):.1f} N at most" if np.any(np.isfinite(tension)) else ""
-        self._text.text = f"{robot.name}{' (simulated)' if self.simulated else ''}\n{self._driver}{largest}"
-        self._text.text += f"\n{HOLDING}" if self._holding else ""
-        self._text.color = _DARK if self._driver_ok else _RED
+        self._text.text = f"{robot.name}{' (simulated)' if self.host.simulated else ''}\n{self.driver_text}{largest}"
+        self._text.text += f"\n{HOLDING}" if self.holding else ""
+        self._text.color = _DARK if self.driver_ok else _RED
         beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m
         self._bars.points, self._bars.colors = [], []
         for value, limit, y in zip(tension, self._limits_n, self._bar_places, strict=True):
@@ -299,11 +275,11 @@ class RobotVisualizer(ManagedNode):
     def _publish_stamped(self, markers: list[Marker], stamp: Any) -> None:
         for marker in markers:
             marker.header.stamp = stamp
-        self._markers.publish(MarkerArray(markers=markers))
+        self.markers.publish(MarkerArray(markers=markers))
 
     def _draw_contact(self, robot: Robot, drawing: Drawing) -> None:
         """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
-        contact, shape = self._contact, self._shape
+        contact, shape = self.contact, self.shape
         detected = contact is not None and contact.in_contact
         self._force.action = Marker.ADD if detected else Marker.DELETE
         found = contact is not None and detected and contact.location_observable
@@ -352,11 +328,11 @@ class RobotVisualizer(ManagedNode):
 
     def _newest_states(self) -> TendonStates | None:
         """Read once, and only where they are looked at: they come five times as often as they are drawn."""
-        states = self._states
+        states = self.newest
         if isinstance(states, bytes):
             read = conversions.message_of(states, TendonStates)
-            if self._states is states:  # others come meanwhile
-                self._states = read
+            if self.newest is states:  # others come meanwhile
+                self.newest = read
             return read
         return states
 
@@ -368,14 +344,11 @@ class RobotVisualizer(ManagedNode):
                 return tension
         return np.full(robot.tendon_count, np.nan)
 
-    def _on_loop_failure(self, error: BaseException) -> None:
-        self.defect = repr(error)
-        self.report_error("drawing failed", error)
-
-    def _diagnose(self, status: StatusBuilder) -> None:
-        status.summary(Level.OK, self.state if self._shape is not None or not self._active else "waiting for a shape")
-        if self._loop is not None:
-            report = self._loop.statistics.report()
+    def health(self, status: StatusBuilder) -> None:
+        if self.shape is None and self.host.active:
+            status.summary(Level.OK, "waiting for a shape")
+        if self.host.active:
+            report = self.draw.statistics.report()
             status.add("rate_hz", report.rate_hz)
             status.add("execution_p99_us", report.execution_p99_us)
 
@@ -389,10 +362,8 @@ def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
     return ColorRGBA(r=red, g=green, b=blue, a=1.0)
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(RobotVisualizer, background=True)
+RobotVisualizer = node.as_node(Visualizer)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Visualizer, background=True))

@@ -22,10 +22,9 @@ from continuum_robot.msg import Contact, Shape
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.simulated.device import TrueRobot, answer_injection
 from continuum_robot.nodes.simulated.external_force import SimulatedExternalForce
-from continuum_robot.nodes.simulated.fault_injection import answer_injection
 from continuum_robot.nodes.simulated.obstacles import OBSTACLES_TOPIC, obstacle_markers
-from continuum_robot.nodes.simulated.truth import declare_true_robot
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
@@ -154,7 +153,7 @@ class SimulatorNode(ManagedNode):
             read_only=True,
         )
         declare("world", "", "file of obstacles around the robot, at level mujoco; empty: none", read_only=True)
-        declare_true_robot(self.parameters)
+        self.parameters.declare_settings("", TrueRobot(), quiet=True)
         declare("base_frame", "base", "frame_id of the place of simulated contacts", read_only=True)
         declare(
             "truth",

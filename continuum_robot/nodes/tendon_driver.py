@@ -65,7 +65,6 @@ class TendonDriver(ManagedNode):
     # Its ramp needs the others; no program stays active that was asked to end.
     ends_first = True
     # Not made where the constructor fails before.
-    _actions: ProcedureActions | None = None
     _estop_listener: EstopListener | None = None
 
     def __init__(self, *, slot: ControllerSlot | None = None, own_process: bool = False, **node_options: Any) -> None:
@@ -112,7 +111,7 @@ class TendonDriver(ManagedNode):
             controllers=self._controllers,
             form=lambda: self.form,
         )
-        self._actions = ProcedureActions(self, self._procedures, self._homing)
+        ProcedureActions(self, self._procedures, self._homing)
         self.create_timer(GRAPH_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._publish_status()
         # Its callbacks come in a thread of its own, all others in the executor's.
@@ -277,8 +276,7 @@ class TendonDriver(ManagedNode):
 
     def destroy_node(self) -> None:
         """End the actions and what listens for the e-stop, release everything, then destroy the node."""
-        if self._actions is not None:
-            self._actions.close()
+        self.end_actions()
         self.release()
         if self._estop_listener is not None:
             self._estop_listener.close()

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 
+from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.approach import (
     LOST,
     MOVING,
@@ -22,26 +21,43 @@ from continuum_robot.control.tip.approach import (
     TipApproach,
     approach_parameters,
 )
-from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
-from continuum_robot.msg import ClarkeState, Shape, TipState
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.lockstep.flow import FlowLoop
-from continuum_robot.nodes.reference.turn import ReferenceTurn
+from continuum_robot.msg import Shape, TipState
+from continuum_robot.nodes.base import component as node
+from continuum_robot.nodes.base.diagnostics import StatusBuilder
+from continuum_robot.nodes.reference.tip_task import UNKNOWN, TipTask, not_known
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
-from continuum_robot.robot.schema import Quantity
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.schema import quantity
 
 Vector = NDArray[np.float64]
 
 TRACKED, SHAPE = "tracked", "shape"
-REFUSED = "refused"
-_STATE_TIMEOUT_S = 0.5
-_TELL_S = 0.2
 _LONGEST_FRAME_S = 0.1
-_UNKNOWN = np.full(3, np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproachParameters:
+    """Of the approach."""
+
+    rate_hz: float = quantity("how often clarke_reference is published", "Hz", default=100.0, ge=20, le=500)
+    tip_source: str = quantity(
+        "tracked: the topic tracked_tip of a camera. shape: the tip that the shape estimator finds from the drives,"
+        " only as good as the model",
+        default=TRACKED,
+        choices=(TRACKED, SHAPE),
+    )
+    tip_timeout_s: float = quantity(
+        "age of the tip's place at which the drives stand", "s", default=0.5, gt=0, le=60, live=True
+    )
+    base_frame: str = quantity("frame of tip_target and tracked_tip", default="base")
+
+
+def _tip(host: node.ComponentNode, call: node.Call) -> None:
+    tracked = host.own.value.tip_source == TRACKED
+    kind, topic = (PointStamped, "tracked_tip") if tracked else (Shape, "shape")
+    subscribe_to_stream(host, kind, topic, call, lazy=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,261 +69,143 @@ class _Seen:
     heard_s: float
 
 
-class TipApproachNode(ManagedNode):
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """From one place of the drives to another, (2m,), m, from a time on, within a period, s."""
+
+    start_m: Vector
+    end_m: Vector
+    begun_s: float
+    period_s: float
+
+    def at(self, now_s: float) -> ClarkeReference:
+        fraction, step = (now_s - self.begun_s) / self.period_s, self.end_m - self.start_m
+        rest = np.zeros_like(step)
+        if fraction >= 1:
+            return ClarkeReference(self.end_m, rest, rest)
+        return ClarkeReference(self.start_m + max(fraction, 0.0) * step, step / self.period_s, rest)
+
+
+class Approach(TipTask):
     """Backbones by J_M, insertion by J_mu, from the measured tip; both go out as ``clarke_reference``.
 
     A target that is not finite, in another frame or out of reach is refused, and all stays as it was. A tip that is not
     seen any more lets the drives stand until it is. Where the driver stops, or another program takes the reference,
-    the target is dropped: it has to be given again. The work is done in a thread of its own, so that it never delays a
-    controller in the same process.
+    the target is dropped: it has to be given again.
     """
 
-    def __init__(self, **node_options: Any) -> None:
-        super().__init__("tip_approach", **node_options)
-        declare = self.parameters.declare
-        declare(
-            "rate_hz",
-            100.0,
-            "how often clarke_reference is published",
-            rules=Quantity("", "Hz", ge=20, le=500),
-            read_only=True,
-        )
-        declare(
-            "tip_source",
-            TRACKED,
-            "tracked: the topic tracked_tip of a camera. shape: the tip that the shape estimator finds from the drives,"
-            " only as good as the model",
-            rules=Quantity("", choices=(TRACKED, SHAPE)),
-            read_only=True,
-        )
-        declare(
-            "tip_timeout_s",
-            0.5,
-            "age of the tip's place at which the drives stand",
-            rules=Quantity("", "s", gt=0, le=60),
-        )
-        declare("base_frame", "base", "frame of tip_target and tracked_tip", read_only=True)
-        self._settings: dict[str, Any] = {}
-        self._approach: TipApproach | None = None
-        self._loop: FlowLoop | None = None
-        self._desired: PointStamped | None = None
-        self._seen: _Seen | None = None
-        self._used_ns = 0
-        self._reported_s = -math.inf
-        self._reach: Reach | None = None
-        self._progress: Progress | None = None
-        self._state, self._message = "", ""
-        self._way: tuple[Vector, Vector, float, float] | None = None
-        self._sequence = self._refused = self._accepted = 0
+    name, about = "tip_approach", "approach"
+    what, troubled, tell_s = "tip_target", (LOST, STOPPED), 0.2
+    parameters = ApproachParameters()
+    target = node.heard(PointStamped, "tip_target", node.plain, profile=qos.command_subscription())
+    tip = node.Line(_tip)
+    follow = node.Loop("rate_hz", while_active=True)
 
-        flow = self.flow
-        self._references = flow.create_publisher(ClarkeState, "clarke_reference", qos.command_publisher())
-        self._states = flow.create_publisher(TipState, "tip_state", qos.state_publisher())
-        self.create_subscription(PointStamped, "tip_target", self._on_target, qos.command_subscription())
-        if self.parameters.get("tip_source") == TRACKED:
-            subscribe_to_stream(self, PointStamped, "tracked_tip", self._on_tracked, lazy=True)
-        else:
-            subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
-        # Raw: it is needed once a target.
-        self._clarke: tuple[bytes, float] | None = None
-        subscribe_to_stream(self, ClarkeState, "clarke_state", self._on_clarke_state, raw=True, lazy=True)
-        self._turn = ReferenceTurn(self)
-        self.diagnostics.add_task("approach", self._diagnose)
+    seen: _Seen | None = None
+    reach: Reach | None = None
+    progress: Progress | None = None
+    way: _Way | None = None
+    used_ns = 0
 
-    def configure(self) -> None:
-        """Make the controller of the robot's file, with the parameters' values over it."""
-        robot = self.load_robot()
+    def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
+        super().__init__(host, robot)
         modulation_of(robot)
-        self._settings = {
-            "approach": self.parameters.declare_settings("approach", approach_parameters(robot)),
-            "target": self.parameters.declare_settings("target", ApproachSettings()),
-        }
-        self._approach = TipApproach(robot, self._settings["approach"].value, self._settings["target"].value)
-        self._reference = ClarkeState(simulated=self.simulated)
-        count = robot.coordinate_count
-        self._position = conversions.preallocate(self._reference, "position", count)
-        self._velocity = conversions.preallocate(self._reference, "velocity", count)
-        conversions.preallocate(self._reference, "acceleration", count, 0.0)
+        settings = host.own_settings("approach", approach_parameters(robot))
+        self.settings = host.own_settings("target", ApproachSettings())
+        self.approach = TipApproach(robot, settings, self.settings)
 
     def activate(self) -> None:
-        """Wait for a target."""
-        self._desired = self._seen = self._reach = self._progress = self._way = None
-        self._state = self._message = ""
-        self._turn.forget()
-        self._loop = self.flow.create_loop(
-            "tip_approach", 1.0 / self.parameters.get("rate_hz"), self._cycle, self._on_loop_failure
-        )
-        self._loop.start()
+        super().activate()
+        self.seen = self.reach = self.progress = self.way = None
 
     def deactivate(self) -> None:
         """Forget the target and fall silent: the joint-space controller holds the position."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.stop()
-        if self._approach is not None:
-            self._approach.end()
-
-    def cleanup(self) -> None:
-        """Forget the controller."""
-        self._approach = None
+        self.approach.end()
 
     # Callbacks: they only keep what the loop takes.
 
-    def _on_target(self, message: PointStamped) -> None:
-        self._desired = message
+    @target
+    def keep_target(self, message: PointStamped) -> None:
+        self.desired = message
 
-    def _on_tracked(self, message: PointStamped) -> None:
-        if message.header.frame_id in ("", self.parameters.get("base_frame")):
-            self._see(message.point, message.header.stamp)
-
-    def _on_shape(self, message: Shape) -> None:
-        self._see(message.tip.position, message.header.stamp)
-
-    def _see(self, point: Any, stamp: Any) -> None:
-        self._seen = _Seen(conversions.position(point), conversions.stamp_ns(stamp), self.clock.monotonic_s())
-
-    def _on_clarke_state(self, data: bytes) -> None:
-        self._clarke = data, self.clock.monotonic_s()
+    @tip
+    def see_tip(self, message: PointStamped | Shape) -> None:
+        """A camera's place of the tip, or the estimated one."""
+        if isinstance(message, Shape):
+            place = message.tip.position
+        elif message.header.frame_id in ("", self.parameters.base_frame):
+            place = message.point
+        else:
+            return
+        now_s, stamp_ns = self.host.clock.monotonic_s(), conversions.stamp_ns(message.header.stamp)
+        self.seen = _Seen(conversions.position(place), stamp_ns, now_s)
 
     # The loop
 
-    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
-        approach = self._approach
-        if approach is None:
+    @follow
+    def cycle(self, now_s: float, _elapsed_s: float) -> None:
+        drop = self.turn.ended_by()
+        if drop and self.approach.target_m is not None:
+            self.approach.end()
+            self.way = None
+            self.tell(STOPPED, f"the target was dropped: {drop}", now_s)
+        self.accept(now_s)
+        if self.approach.target_m is None:
             return
-        drop = self._turn.ended_by()
-        if drop and approach.target_m is not None:
-            approach.end()
-            self._way = None
-            self._say(STOPPED, f"the target was dropped: {drop}", now_s)
-        desired, self._desired = self._desired, None
-        if desired is not None:
-            self._accept(approach, desired, now_s)
-        if approach.target_m is None:
-            return
-        self._follow(approach, now_s)
-        self._publish_reference(now_s)
+        self._go_on(now_s)
+        if self.way is not None:
+            self.publish_reference(self.way.at(now_s), now_s)
 
-    def _accept(self, approach: TipApproach, desired: PointStamped, now_s: float) -> None:
-        point = desired.point
-        try:
-            frame, own = desired.header.frame_id, self.parameters.get("base_frame")
-            if frame not in ("", own):
-                raise ParameterError("tip_target.header.frame_id", frame, f"{own}, or empty for it")
-            if self._turn.driver != "active":
-                raise ParameterError("tip_target", "given", f"an active driver, it is {self._turn.driver or 'away'}")
-            self._reach = approach.begin([point.x, point.y, point.z], self._measured_coordinate(now_s))
-        except ParameterError as error:
-            self._refused += 1
-            self.get_logger().error(f"refused: {error}")
-            self._publish_state(REFUSED, str(error), now_s, conversions.position(point))
-            return
-        self._accepted += 1
-        self._progress, self._way, self._used_ns = None, None, 0
-        self._turn.ask(now_s)
-        self._say(MOVING, "", now_s)
+    def begin(self, point_m: Vector, now_s: float) -> None:
+        measured = self.measured(now_s)
+        if measured is None:
+            raise not_known()
+        self.reach = self.approach.begin(point_m, measured)
+        self.accepted += 1
+        self.progress, self.way, self.used_ns = None, None, 0
+        self.turn.ask(now_s)
+        self.tell(MOVING, "", now_s)
 
-    def _measured_coordinate(self, now_s: float) -> Vector:
-        """Where the drives are now; refused where that is not known."""
-        if self._clarke is not None:
-            data, heard_s = self._clarke
-            message = conversions.message_of(data, ClarkeState)
-            position = np.zeros(0) if message is None else conversions.vector(message.position)
-            if (
-                now_s - heard_s < _STATE_TIMEOUT_S
-                and position.size == self._position.size
-                and np.isfinite(position).all()
-            ):
-                return np.array(position)
-        raise ParameterError("clarke_state", "old or unknown", f"one of the last {_STATE_TIMEOUT_S:g} s")
-
-    def _follow(self, approach: TipApproach, now_s: float) -> None:
-        if not self._turn.given(now_s):
+    def _go_on(self, now_s: float) -> None:
+        if not self.turn.given(now_s):
             return
-        seen = self._seen
-        timeout_s = self.parameters.get("tip_timeout_s")
+        seen, timeout_s = self.seen, self.parameters.tip_timeout_s
         if seen is None or now_s - seen.heard_s > timeout_s:
-            self._say(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_s)
+            self.tell(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_s)
             return
-        if seen.stamp_ns == self._used_ns:
+        if seen.stamp_ns == self.used_ns:
             return
-        frame_s = (seen.stamp_ns - self._used_ns) * 1e-9
+        frame_s = (seen.stamp_ns - self.used_ns) * 1e-9
         if not 0 < frame_s < _LONGEST_FRAME_S:
-            frame_s = 1.0 / self.parameters.get("rate_hz")
-        self._used_ns = seen.stamp_ns
-        progress = self._progress = approach.update(seen.place_m, frame_s)
+            frame_s = 1.0 / self.parameters.rate_hz
+        self.used_ns = seen.stamp_ns
+        progress = self.progress = self.approach.update(seen.place_m, frame_s)
         # On the way to what was asked for before, to where it is asked to be a frame later.
-        start = progress.coordinate_m if self._way is None else self._on_the_way(now_s)[0]
-        self._way = start, progress.coordinate_m, now_s, frame_s
-        self._say(progress.state, progress.message, now_s)
+        start = progress.coordinate_m if self.way is None else self.way.at(now_s).position
+        self.way = _Way(start, progress.coordinate_m, now_s, frame_s)
+        self.tell(progress.state, progress.message, now_s)
 
-    def _on_the_way(self, now_s: float) -> tuple[Vector, Vector]:
-        """Position and velocity that are asked for now."""
-        if self._way is None:
-            raise ParameterError("tip_target", None, "a target to go to")
-        start, end, begun_s, period_s = self._way
-        fraction = (now_s - begun_s) / period_s
-        if fraction >= 1:
-            return end, np.zeros_like(end)
-        return start + max(fraction, 0.0) * (end - start), (end - start) / period_s
+    def fill_state(self, message: TipState, refused: Vector | None) -> None:
+        reach = self.reach if refused is None else None
+        target = self.approach.target_m if refused is None else refused
+        message.target = conversions.point_message(UNKNOWN if target is None else target)
+        message.goal = conversions.point_message(UNKNOWN if reach is None else reach.place_m)
+        message.tip = conversions.point_message(UNKNOWN if self.seen is None else self.seen.place_m)
+        message.distance = np.nan if reach is None else reach.miss_m
+        message.error = self.progress.distance_m if refused is None and self.progress is not None else np.nan
+        message.reachable = reach is not None and bool(reach.miss_m <= self.settings.tolerance_m)
+        message.clarke = conversions.float_array(UNKNOWN if self.way is None else self.way.end_m)
 
-    def _publish_reference(self, now_s: float) -> None:
-        if self._way is None:
-            return
-        message = self._reference
-        self._sequence += 1
-        message.sequence = self._sequence
-        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
-        self._position[:], self._velocity[:] = self._on_the_way(now_s)
-        self._references.publish(message)
-
-    def _say(self, state: str, message: str, now_s: float) -> None:
-        changed = (state, message) != (self._state, self._message)
-        if changed and state != self._state:
-            self.get_logger().info(f"tip target: {state}{': ' if message else ''}{message}")
-        self._state, self._message = state, message
-        if changed or now_s - self._reported_s >= _TELL_S:
-            self._publish_state(state, message, now_s)
-
-    def _publish_state(self, state: str, text: str, now_s: float, refused: Vector | None = None) -> None:
-        self._reported_s = now_s
-        reach, progress, approach = self._reach, self._progress, self._approach
-        message = TipState(simulated=self.simulated, state=state, message=text)
-        conversions.set_stamp(message.header.stamp, self.clock.stamp_ns(now_s))
-        message.header.frame_id = str(self.parameters.get("base_frame"))
-        target = approach.target_m if approach is not None and refused is None else refused
-        known = refused is None and reach is not None
-        message.target = conversions.point_message(_UNKNOWN if target is None else target)
-        message.goal = conversions.point_message(reach.place_m if known and reach is not None else _UNKNOWN)
-        message.tip = conversions.point_message(_UNKNOWN if self._seen is None else self._seen.place_m)
-        message.distance = reach.miss_m if known and reach is not None else np.nan
-        message.error = progress.distance_m if refused is None and progress is not None else np.nan
-        settings = self._settings["target"].value
-        message.reachable = bool(known and reach is not None and reach.miss_m <= settings.tolerance_m)
-        message.clarke = conversions.float_array(_UNKNOWN if self._way is None else self._way[1])
-        self._states.publish(message)
-
-    def _on_loop_failure(self, error: BaseException) -> None:
-        self.defect = repr(error)
-        self.report_error("the approach failed", error)
-
-    def _diagnose(self, status: StatusBuilder) -> None:
-        progress = self._progress
-        if self._state in (LOST, STOPPED):
-            status.summary(Level.WARN, self._message or self._state)
-        status.summary(Level.OK, self._state or self.state)
+    def health(self, status: StatusBuilder) -> None:
+        progress = self.progress
         status.add("phase", progress.phase if progress is not None else "")
         status.add("distance_m", progress.distance_m if progress is not None else np.nan)
         status.add("limited", progress.limited if progress is not None else False)
-        status.add("targets_accepted", self._accepted)
-        status.add("targets_refused", self._refused)
-        status.add("references_published", self._sequence)
+        super().health(status)
 
 
-def main() -> int:
-    """Run the node until SIGINT or SIGTERM."""
-    return run_node(TipApproachNode)
+TipApproachNode = node.as_node(Approach)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(node.run(Approach))

@@ -42,12 +42,12 @@ def stack_with(folder, **options):
 
 
 def floor_of(stack):
-    return stack.nodes["contact_monitor"]._monitor.floor
+    return stack.nodes["contact_monitor"].component.monitor.floor
 
 
 def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touches(domain, tmp_path):
     with stack_with(tmp_path, monitor={"free_motion": "stored"}) as (stack, probe):
-        monitor = stack.nodes["contact_monitor"]
+        monitor = stack.nodes["contact_monitor"].component
         probe.wait(probe.moving, 20.0, "the motion did not start")
         assert floor_of(stack) is None
         short = Goal(probe, LearnFloor, ACTION, duration=0.5)
@@ -55,7 +55,7 @@ def test_a_floor_is_learnt_by_the_action_stored_and_refused_when_something_touch
         status, result = short.result()
         assert status == GoalStatus.STATUS_ABORTED
         assert "refused: duration = 0.5 -- expected a number in [2, 600]" in result.message
-        probe.wait(lambda: not monitor._unable_to_learn(), 20.0, "the monitor does not settle")
+        probe.wait(lambda: not monitor.unable_to_learn(), 20.0, "the monitor does not settle")
         goal = Goal(probe, LearnFloor, ACTION, duration=4.0)
         probe.wait(lambda: goal.feedback and goal.feedback[-1].progress > 0.3, 20.0, "no progress")
         second = Goal(probe, LearnFloor, ACTION, duration=4.0)
@@ -101,7 +101,7 @@ def test_a_floor_is_learnt_from_the_first_motion_and_a_goal_can_be_cancelled(dom
     with stack_with(tmp_path, monitor={"free_motion": "at_start", "learn_s": 2.0}) as (stack, probe):
         probe.wait(lambda: floor_of(stack) is not None, 30.0, "nothing was learnt from the first motion")
         probe.wait(
-            lambda: "learnt from 2 s" in stack.nodes["contact_monitor"]._floor._newest_report,
+            lambda: "learnt from 2 s" in stack.nodes["contact_monitor"].component.floor.newest_report,
             20.0,
             "nothing is reported",
         )

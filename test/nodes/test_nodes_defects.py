@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,6 +29,7 @@ from continuum_robot.nodes.reference_source import ReferenceSource
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.nodes.topics.flat_messages import FlatLayout
+from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 
@@ -127,47 +129,50 @@ def shape_message(size, **fields):
 def monitor(make):
     node = make(ContactMonitorNode)
     node.configure()
-    node._settled = node._was_settled = True
-    node._tensions.append((0, np.full(ROBOT.tendon_count, 3.0), np.zeros(ROBOT.tendon_count)))
-    return node
+    monitor = node.component
+    monitor.settled = monitor.was_settled = True
+    monitor.tensions.append((0, np.full(ROBOT.tendon_count, 3.0), np.zeros(ROBOT.tendon_count)))
+    return monitor
 
 
 @pytest.mark.parametrize("field", ["coefficients", "coefficient_rates", "covariance"])
 def test_a_shape_of_another_size_is_refused_and_the_next_one_is_used(monitor, field):
-    size = monitor._size
-    monitor._work(shape_message(size, **{field: [0.0] * 3}))
-    assert monitor._counts["inputs_of_another_size"] == 1
-    assert monitor.defect == ""
-    monitor._work(shape_message(size))
-    assert monitor._counts["updates"] == 1
+    size = monitor.size
+    monitor.work(shape_message(size, **{field: [0.0] * 3}))
+    assert monitor.counts["inputs_of_another_size"] == 1
+    assert monitor.host.defect == ""
+    monitor.work(shape_message(size))
+    assert monitor.counts["updates"] == 1
 
 
 def test_a_defect_of_the_contact_monitor_latches_invalid_and_a_reset_heals_it(monitor, monkeypatch):
-    message = shape_message(monitor._size)
+    message = shape_message(monitor.size)
     with monkeypatch.context() as patch:
         patch.setattr(monitor, "_take", raising(ZeroDivisionError("a defect")))
-        monitor._work(message)
-    assert "a defect" in monitor.defect
-    assert monitor._estimate.state == "invalid"
-    monitor._work(message)  # it goes on
-    assert monitor._estimate.state == "invalid"
-    assert monitor._serve_reset(None, Trigger.Response()).success
-    monitor._work(message)
-    assert monitor.defect == ""
-    assert monitor._estimate.state == "clear"
+        monitor.work(message)
+    assert "a defect" in monitor.host.defect
+    assert monitor.estimate.state == "invalid"
+    monitor.work(message)  # it goes on
+    assert monitor.estimate.state == "invalid"
+    assert monitor.restart(Trigger.Request())
+    monitor.work(message)
+    assert monitor.host.defect == ""
+    assert monitor.estimate.state == "clear"
 
 
 def test_states_of_another_size_are_refused_by_the_shape_estimator(make):
     node = make(ShapeEstimatorNode)
     node.configure()
     node.activate()
-    count, estimates = ROBOT.tendon_count, node._estimated
+    count, see_states = ROBOT.tendon_count, partial(node._call, node.kind.states)
     for name in ("displacement", "velocity", "tension"):
         states = TendonStates(displacement=[0.0] * count, velocity=[0.0] * count, tension=[3.0] * count)
         setattr(states, name, [0.0] * (count + 1))
-        node._update(node._estimator, states)
-        assert node._problem.startswith(f"tendon_states has {count + 1} tendons")
-    assert node._estimated == estimates
+        node.problems.clear()
+        node.component.thinning = Thinning()
+        see_states(states)
+        assert node.problems["states"].startswith(f"tendon_states has {count + 1} tendons")
+    assert node.component.estimated == 0
 
 
 # Too many requests
@@ -221,11 +226,11 @@ def test_a_reference_source_goes_on_after_a_state_that_cannot_be_read(make):
     node = make(ReferenceSource)
     node.configure()
     node.activate()
-    count = ROBOT.coordinate_count
+    count, source = ROBOT.coordinate_count, node.component
     for data in (b"\xff" * 40, serialize_message(ClarkeState(position=[0.0] * (count + 1)))):
-        node._on_measurement(data)
-        assert node._measured_now(node.clock.monotonic_s()) is None
-        node._publish()
-    node._on_measurement(serialize_message(ClarkeState(position=[0.0] * count)))
-    node._publish()
-    assert node._sequence == 1
+        source.see_measurement(data)
+        assert source._measured_now(node.clock.monotonic_s()) is None
+        source.publish()
+    source.see_measurement(serialize_message(ClarkeState(position=[0.0] * count)))
+    source.publish()
+    assert source.message.sequence == 1

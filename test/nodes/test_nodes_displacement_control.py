@@ -152,13 +152,13 @@ def test_the_contact_monitor_says_which_loads_it_takes_and_refuses_without(stack
     untold = np.full(N, np.nan)
     node = make(ContactMonitorNode, robot=ROBOT)
     node.configure()
-    assert not node._choose_loads(untold)
-    assert node._missing == UNTOLD
+    assert not node.component._choose_loads(untold)
+    assert node.component.missing == UNTOLD
     strings = [
         {"name": f"s{i}", "anchor_m": a, "pitch_radius_m": 0.009, "angle_rad": 0.2 + 1.6 * (i % 2)}
         for i, a in enumerate((0.1, 0.1, 0.2, 0.2, 0.3, 0.3))
     ]
     other = make(ContactMonitorNode, robot=robot_file(tmp_path, {"strings": strings}, ROBOT))
     other.configure()
-    assert other._choose_loads(untold)
-    assert other._loads == HELD
+    assert other.component._choose_loads(untold)
+    assert other.component.loads == HELD

@@ -90,7 +90,7 @@ def stack(domain):
 @pytest.fixture(scope="module")
 def goals(stack):
     node = stack[0].nodes["reference_source"]
-    return stack[0].run(lambda: TrajectoryGoals(Waiting(node, 0.01), node, node.clock, ACTION))
+    return stack[0].run(lambda: TrajectoryGoals(Waiting(node, 0.01), node.component, node.clock, ACTION))
 
 
 def follow(stack, goals, goal, during=lambda: None):
@@ -143,7 +143,7 @@ def test_a_cancelled_goal_comes_to_rest(stack, goals):
 def test_another_motion_takes_its_place(stack, goals):
     composed, _ = stack
     goal = Goal(JOINTS, [(60.0, [0.0] * 4)])
-    result = follow(stack, goals, goal, lambda: composed.run(composed.nodes["reference_source"].end_trajectory))
+    result = follow(stack, goals, goal, lambda: composed.run(composed.nodes["reference_source"].component.end_trajectory))
     assert goal.ended == "aborted"
     assert "another motion" in result.error_string
 

@@ -205,7 +205,7 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     held = probe.newest("reaction_state").data
     assert wait_for(lambda: page._commander.pushed is None, LONG_S), "the push does not end"
     hand.press("Go on", lambda: probe.newest("reaction_state").data != held)
-    stack._spinner.run(lambda: stack.nodes["contact_monitor"]._latch("a test latches it", None))
+    stack._spinner.run(lambda: stack.nodes["contact_monitor"].component._latch("a test latches it", None))
     probe.wait(lambda: probe.newest("contact").state == "invalid", LONG_S)
     hand.press("Reset contact monitor", lambda: probe.newest("contact").state != "invalid")
     # Record

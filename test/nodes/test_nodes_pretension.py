@@ -123,8 +123,8 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
         return named()
 
     probe.wait(again, 10.0, "the programs that forge are not named")
-    assert stack.nodes["contact_monitor"]._counts["inputs_of_another_size"] == 0
-    contact = conversions.message_of(stack.nodes["reference_source"]._reaction._contact[0], Contact)
+    assert stack.nodes["contact_monitor"].component.counts["inputs_of_another_size"] == 0
+    contact = conversions.message_of(stack.nodes["reference_source"].component.reaction._contact[0], Contact)
     assert contact.sequence != FORGED
     assert stack.status().faults == []
     assert not any(node.defect for node in stack.nodes.values())

@@ -136,15 +136,16 @@ def test_a_domain_that_does_not_exist_is_one_sentence(processes, monkeypatch):
 HANGING_AT_ITS_END = """
 import sys, threading
 from continuum_robot.nodes.base import spinning
-from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
+from continuum_robot.nodes.base.component import ComponentNode
+from continuum_robot.nodes.shape_estimator import ShapeFromSensors
 
 spinning.EXIT_LIMIT_S = 1.0
 
-class Hanging(ShapeEstimatorNode):
+class Hanging(ComponentNode):
     def destroy_node(self):
         threading.Event().wait()
 
-sys.exit(spinning.run_node(Hanging))
+sys.exit(spinning.run_node(lambda: Hanging(ShapeFromSensors)))
 """
 
 

@@ -33,9 +33,9 @@ def test_the_reference_goes_on_from_where_it_stood(domain, monkeypatch):
             probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
             probe.pause(3.0)
             # A source that is not active has no tick: as if its program had stood still.
-            monkeypatch.setattr(stack.nodes["reference_source"], "_active", False)
+            monkeypatch.setattr(stack.nodes["reference_source"], "active", False)
             probe.pause(STALL_S)
-            monkeypatch.setattr(stack.nodes["reference_source"], "_active", True)
+            monkeypatch.setattr(stack.nodes["reference_source"], "active", True)
             probe.pause(1.0)
             references = [message for message in probe.received["clarke_reference"] if message.sequence > 0]
             assert probe.faults() == []

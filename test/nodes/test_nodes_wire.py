@@ -74,7 +74,7 @@ def test_the_force_sensor_is_read_and_tared(stack, probe):
     assert wrench.header.frame_id == "force_sensor"
     assert math.isfinite(wrench.wrench.force.z)
     assert probe.trigger("force_sensor/tare").success
-    probe.wait(lambda: not stack.nodes["force_sensor"]._sensor.taring)
+    probe.wait(lambda: not stack.nodes["force_sensor"].component.sensor.taring)
 
 
 @pytest.mark.parametrize("fault", ["board.silent", "board.bus_off", "board.reboot"])

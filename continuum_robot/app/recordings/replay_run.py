@@ -48,7 +48,7 @@ from continuum_robot.msg import ClarkeState, Contact, FiberCurvature, Shape, Str
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
-from continuum_robot.nodes.contact_monitor import ContactMonitorNode
+from continuum_robot.nodes.contact_monitor import ContactMonitorNode, Contacts
 from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
@@ -120,8 +120,7 @@ class _Replay:
     def __init__(self, nodes: Mapping[str, ManagedNode], recorder: Recorder, player: Player, spinner: Spinner) -> None:
         self.nodes, self.recorder, self.player, self.spinner = nodes, recorder, player, spinner
         self.missing: dict[str, int] = dict.fromkeys((SHAPE, CLARKE, CONTACT), 0)
-        monitor = nodes.get("contact_monitor")
-        self._monitor = monitor if isinstance(monitor, ContactMonitorNode) else None
+        self._monitor = nodes.get("contact_monitor")
         self._clocks = [node.get_clock() for node in (*nodes.values(), recorder)]
         self._now_ns = 0
 
@@ -172,8 +171,9 @@ class _Replay:
             self.missing[CLARKE] += not player.answered(CLARKE, state.sequence)
         if SHAPE in state.answers and "shape_estimator" in self.nodes:
             self.missing[SHAPE] += not player.answered(SHAPE, state.sequence)
-        if self._monitor is not None and player.shapes > shapes:
-            self.missing[CONTACT] += self._monitor.shapes_taken < player.shapes
+        monitor = getattr(self._monitor, "component", None)
+        if isinstance(monitor, Contacts) and player.shapes > shapes:
+            self.missing[CONTACT] += monitor.shapes_taken < player.shapes
 
     def _set_parameters(self, data: bytes) -> None:
         event = deserialize_message(data, ParameterEvent)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,11 @@ class StatusBuilder:
     def add(self, key: str, value: Any) -> None:
         """Add a value: numbers to six digits, lists joined by commas."""
         self._values.append(KeyValue(key=key, value=_text(value)))
+
+    def add_all(self, values: Mapping[str, Any]) -> None:
+        """Add several."""
+        for key, value in values.items():
+            self.add(key, value)
 
     def to_message(self) -> DiagnosticStatus:
         """The message."""

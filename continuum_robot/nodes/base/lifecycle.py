@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rcl_interfaces.msg import SetParametersResult
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.action.server import ServerGoalHandle
 from rclpy.context import Context
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -42,6 +46,9 @@ SUCCESS, FAILURE, ERROR = (
     TransitionCallbackReturn.FAILURE,
     TransitionCallbackReturn.ERROR,
 )
+
+
+LOGGED_AGAIN_S = 10.0
 
 
 class ManagedNode(PublisherNode, LifecycleNode):
@@ -73,6 +80,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         overrides: dict[str, Any] | None = None,
         cli_args: Sequence[str] | None = None,
     ) -> None:
+        self._servers: list[ActionServer] = []
         super().__init__(
             name,
             context=context,
@@ -82,7 +90,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
         )
         self.last_error = ""
         self.defect = ""
-        self._refusal = ""
+        self.problems: dict[object, str] = {}
+        """Of callbacks, each until it succeeds."""
+        self._logged: dict[object, tuple[str, float]] = {}
         self.ended = False
         self.exit_code = 0
         self._params_file: ParamsFile | None = None
@@ -157,25 +167,44 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     @property
     def full_name(self) -> str:
-        """Namespace and name, e.g. ``/left/tendon_driver``."""
         return self.get_fully_qualified_name()
 
     # Callbacks: what one raises ends neither the executor nor the other nodes of the process.
 
-    def guarded(self, callback: Callable[..., Any]) -> Callable[..., Any]:
-        """A callback that raises nothing: an error of this project is a refusal, anything else a defect of
-        this node.
+    def guarded(
+        self, callback: Callable[..., Any], refused: Callable[[Exception], Any] | None = None
+    ) -> Callable[..., Any]:
+        """A callback, or a coroutine, that raises nothing.
+
+        An error of this project is a problem until the callback succeeds, or, where somebody is told, what ``refused``
+        returns. Anything else is a defect of this node.
         """
+
+        def failed(error: Exception) -> Any:
+            if not isinstance(error, ContinuumRobotError):
+                self.on_defect(error)
+            elif refused is None:
+                self.take_problem(callback, str(error))
+            return None if refused is None else refused(error)
 
         @functools.wraps(callback)
         def call(*arguments: Any) -> Any:
             try:
-                return callback(*arguments)
+                result = callback(*arguments)
             except Exception as error:
-                self._on_raised(error)
-                return None
+                return failed(error)
+            if self.problems:
+                self.problems.pop(callback, None)
+            return result
 
-        return call
+        @functools.wraps(callback)
+        async def call_async(*arguments: Any) -> Any:
+            try:
+                return await callback(*arguments)
+            except Exception as error:
+                return failed(error)
+
+        return call_async if inspect.iscoroutinefunction(callback) else call
 
     def create_subscription(
         self, msg_type: Any, topic: str, callback: Callable[..., Any], *more: Any, **options: Any
@@ -186,41 +215,46 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def subscribe_with_publisher(
         self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
     ) -> None:
-        """As of :class:`PublisherNode`, with a guarded callback."""
         super().subscribe_with_publisher(kind, topic, self.guarded(callback), profile, raw=raw)
 
     def create_timer(
         self, timer_period_sec: float, callback: Callable[..., Any] | None = None, *more: Any, **options: Any
     ) -> Any:
-        """As of rclpy, with a guarded callback."""
-        if callback is None:
-            return super().create_timer(timer_period_sec, None, *more, **options)
-        return super().create_timer(timer_period_sec, self.guarded(callback), *more, **options)
+        guarded = None if callback is None else self.guarded(callback)
+        return super().create_timer(timer_period_sec, guarded, *more, **options)
 
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Callable[..., Any], *more: Any, **options: Any
     ) -> Any:
         """As of rclpy; where the callback raises, the caller gets the sentence."""
 
-        @functools.wraps(callback)
-        def serve(request: Any, response: Any) -> Any:
-            try:
-                return callback(request, response)
-            except Exception as error:
-                self._on_raised(error)
-                response = srv_type.Response()
-                if hasattr(response, "message"):
-                    response.message = f"refused: {error if isinstance(error, ContinuumRobotError) else repr(error)}"
-                return response
+        def refused(error: Exception) -> Any:
+            response = srv_type.Response()
+            if hasattr(response, "message"):
+                response.message = f"refused: {error if isinstance(error, ContinuumRobotError) else repr(error)}"
+            return response
 
-        return super().create_service(srv_type, srv_name, serve, *more, **options)
+        return super().create_service(srv_type, srv_name, self.guarded(callback, refused), *more, **options)
 
-    def _on_raised(self, error: Exception) -> None:
-        if not isinstance(error, ContinuumRobotError):
-            self.on_defect(error)
-        elif str(error) != self._refusal:  # once: a message may come a thousand times a second
-            self._refusal = str(error)
-            self.get_logger().error(f"refused: {error}")
+    def create_action(self, kind: Any, name: str, execute: Callable[[ServerGoalHandle], Any]) -> ActionServer:
+        """A server of an action, a coroutine, that can be cancelled; where it raises, the goal is aborted."""
+        execute = self.guarded(execute, lambda _error: kind.Result())
+        server = ActionServer(self, kind, name, execute, cancel_callback=lambda _goal: CancelResponse.ACCEPT)
+        self._servers.append(server)
+        return server
+
+    def end_actions(self) -> None:
+        """Destroy the servers of actions, which rclpy leaves in the executor."""
+        while self._servers:
+            self._servers.pop().destroy()
+
+    def take_problem(self, key: object, problem: str) -> None:
+        """Report a problem of a callback until it succeeds; in the log when it is another, or after a while."""
+        self.problems[key] = problem
+        before, logged_s = self._logged.get(key, ("", 0.0))
+        if problem != before or time.monotonic() - logged_s > LOGGED_AGAIN_S:
+            self._logged[key] = problem, time.monotonic()
+            self.get_logger().error(problem)
 
     def check(self) -> None:
         """Whether the node can work at all, before it spins. Raises :class:`ContinuumRobotError`."""
@@ -297,10 +331,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
         refusal = self.parameters.refuse(parameter_list, limited=not self.clock.stepped)
         if refusal:
             return SetParametersResult(successful=False, reason=refusal)
-        return super().set_parameters_atomically(parameter_list)
+        try:
+            return super().set_parameters_atomically(parameter_list)
+        except Exception as error:
+            self.on_defect(error)
+            return SetParametersResult(successful=False, reason=f"refused: {error!r}")
 
     def destroy_node(self) -> None:
-        """Release everything, then destroy the node."""
+        self.end_actions()
         self.release()
         super().destroy_node()
         # rclpy leaves it, and with it the node and its participant, to the garbage collector: others see a node there
@@ -308,7 +346,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self._state_machine.destroy_when_not_in_use()
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: unconfigured to inactive."""
         self._ever_configured = True
         result = self._transition("configure", self._configure_and_check)
         if result != SUCCESS:
@@ -316,25 +353,21 @@ class ManagedNode(PublisherNode, LifecycleNode):
         return result
 
     def on_activate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: inactive to active."""
         result = self._transition("activate", self.activate)
         if result != SUCCESS:
             self._attempt("deactivate", self.deactivate)
         return result
 
     def on_deactivate(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: active to inactive."""
         result = self._transition("deactivate", self.deactivate)
         # A failed deactivation would leave the node active; going through error processing closes the device instead.
         return SUCCESS if result == SUCCESS else ERROR
 
     def on_cleanup(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: inactive to unconfigured."""
         result = self._transition("cleanup", self.cleanup)
         return SUCCESS if result == SUCCESS else ERROR
 
     def on_shutdown(self, _state: LifecycleState) -> TransitionCallbackReturn:
-        """Rclpy's transition: any state to finalized."""
         self.release()
         return SUCCESS
 
@@ -365,8 +398,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
             return ERROR
         if name in ("activate", "cleanup"):
             self.last_error = ""
-        if name == "configure" and (self.defect or self._refusal):  # everything was made anew
-            self.defect = self._refusal = ""
+        if name == "configure" and (self.defect or self.problems):  # everything was made anew
+            self.defect = ""
+            self.problems.clear()
             self.diagnostics.publish()
         return SUCCESS
 
@@ -379,9 +413,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def _diagnose_lifecycle(self, status: StatusBuilder) -> None:
         problem = self.defect or self.last_error
         status.summary(Level.ERROR if problem else Level.OK, problem or self.state)
+        self.diagnose_problems(status)
         status.add("lifecycle_state", self.state)
         status.add("defect", self.defect)
         status.add("simulated", self.simulated)
+
+    def diagnose_problems(self, status: StatusBuilder) -> None:
+        for problem in tuple(self.problems.values()):  # other threads may change them
+            status.summary(Level.WARN, problem)
 
     def _is_simulated(self) -> bool:
         alias = str(self.get_parameter("use_mock_hardware").value).strip().lower()

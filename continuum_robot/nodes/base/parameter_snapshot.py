@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rcl_interfaces.srv import GetParameters, ListParameters
-from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
+
+from continuum_robot.nodes.base.lifecycle import ManagedNode
 
 LIST_SERVICE, GET_SERVICE = "list_parameters", "get_parameters"
 
@@ -23,7 +24,7 @@ class ParameterSnapshot:
     Nothing blocks: :meth:`look` sends at most one request, the answers come in the executor's thread.
     """
 
-    def __init__(self, node: Node, on_parameters: Callable[[str, str], None]) -> None:
+    def __init__(self, node: ManagedNode, on_parameters: Callable[[str, str], None]) -> None:
         self._node, self._on_parameters = node, on_parameters
         self.taken: set[str] = set()
         self._known: set[str] = set()
@@ -65,9 +66,10 @@ class ParameterSnapshot:
             names = list(future.result().result.names) if future.result() is not None else []
             if names:
                 asked = get_client.call_async(GetParameters.Request(names=names))
-                asked.add_done_callback(lambda done: self._take(full, names, done))
+                asked.add_done_callback(self._node.guarded(lambda done: self._take(full, names, done)))
 
-        list_client.call_async(ListParameters.Request()).add_done_callback(take_names)
+        asked = list_client.call_async(ListParameters.Request())
+        asked.add_done_callback(self._node.guarded(take_names))
 
     def _take(self, full: str, names: list[str], future: Any) -> None:
         response = future.result()

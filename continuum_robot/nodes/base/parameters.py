@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -118,12 +118,13 @@ class ParameterServer:
         leave_out: Sequence[str] = (),
         all_live: bool = False,
         only_lower: Sequence[str] = (),
+        quiet: bool = False,
     ) -> Settings:
         """Declare every field of a robot-file dataclass, nested ones included; again at each configuration.
 
         Fields that are not ``live`` become read-only, unless ``all_live``: they take start-up values only. A parameter
         that was not set has the value given here from now on; one that was set keeps its own. The log says
-        either where the two differ.
+        either where the two differ, unless ``quiet``.
         """
         leaves: dict[str, Leaf] = {}
         defaults: dict[str, Any] = {}
@@ -131,7 +132,7 @@ class ParameterServer:
         ceilings = {name: defaults[name] for name, leaf in leaves.items() if leaf.path[0] in only_lower}
         check, take = check or (lambda _candidate: None), take or (lambda _candidate, _names: None)
         settings = Settings(prefix, value, leaves, ceilings, check, take)
-        self._forget(prefix, leaves)
+        self._forget(settings)
         before = {name: self.get(name) for name in leaves if self._known(name)}
         self._take_over({name: defaults[name] for name in before if name not in self._given})
         for name, leaf in leaves.items():
@@ -144,14 +145,22 @@ class ParameterServer:
         except ParameterError as error:
             raise self._located(error) from error
         self._settings.append(settings)
-        self._say_what_wins(settings, defaults, before, values)
+        if not quiet:
+            self._say_what_wins(settings, defaults, before, values)
         return settings
 
-    def _forget(self, prefix: str, keep: Collection[str]) -> None:
-        """Forget settings that were declared before, and parameters that are not among those to keep."""
-        replaced = [settings for settings in self._settings if settings.prefix == prefix]
-        self._settings = [settings for settings in self._settings if settings.prefix != prefix]
-        for name in {name for settings in replaced for name in settings.leaves} - set(keep):
+    def _forget(self, new: Settings) -> None:
+        """Forget settings of the same prefix that were declared before, and parameters that are not among the new.
+
+        Without a prefix, of the same class: a node's own parameters stand beside those of the robot file.
+        """
+        replaced = [
+            one
+            for one in self._settings
+            if one.prefix == new.prefix and (new.prefix or type(one.value) is type(new.value))
+        ]
+        self._settings = [one for one in self._settings if one not in replaced]
+        for name in {name for settings in replaced for name in settings.leaves} - set(new.leaves):
             self._node.describe_parameter(name).read_only = False
             self._node.undeclare_parameter(name)
             del self._rules[name]

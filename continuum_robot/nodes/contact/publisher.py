@@ -15,8 +15,8 @@ from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.estimation.contact.states import COLLISION, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation
 from continuum_robot.msg import Contact
-from continuum_robot.nodes.lockstep.flow import Flow
-from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.lockstep.flow import FlowPublisher
+from continuum_robot.nodes.topics import conversions
 
 Vector = NDArray[np.float64]
 
@@ -26,13 +26,18 @@ _PAIR = "pair_arc_lengths", "pair_arc_length_deviations", "pair_forces", "pair_f
 class ContactPublisher:
     """Fills one message again and again."""
 
-    def __init__(self, flow: Flow, *, simulated: bool) -> None:
-        self._simulated = simulated
-        self._publisher = flow.create_publisher(Contact, "contact", qos.state_publisher())
-
-    def prepare(self, frame: str, size: int, segments: int, pose: Callable[[Vector, float], Any]) -> None:
-        """Make the message of a robot, before :meth:`publish`."""
-        message = Contact(simulated=self._simulated)
+    def __init__(
+        self,
+        publisher: FlowPublisher,
+        frame: str,
+        size: int,
+        segments: int,
+        pose: Callable[[Vector, float], Any],
+        *,
+        simulated: bool,
+    ) -> None:
+        self._publisher = publisher
+        message = Contact(simulated=simulated)
         message.header.frame_id = frame
         self._message, self._pose = message, pose
         self._residual = conversions.preallocate(message, "residual", size)
@@ -56,7 +61,6 @@ class ContactPublisher:
         stamp: Any,
         sequence: int,
     ) -> None:
-        """Publish an estimate."""
         message, wrench, location = self._message, estimate.wrench, estimate.location
         message.header.stamp, message.sequence = stamp, sequence
         message.state, message.invalid_reason = estimate.state, estimate.reason

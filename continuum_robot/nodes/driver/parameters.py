@@ -9,7 +9,7 @@ from collections.abc import Callable
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.base.settings import Settings
-from continuum_robot.nodes.recordings.records import declare_record_folder
+from continuum_robot.nodes.recordings.records import RecordFolder
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, HOMING_POLICIES, SIMULATION_LEVELS, TIP
 from continuum_robot.robot.actuation import Actuators, Limits
 from continuum_robot.robot.schema import Quantity
@@ -94,7 +94,7 @@ def declare_parameters(parameters: ParameterServer) -> None:
         rules=Quantity("", choices=("", TIP, HOLD_TENSION)),
         read_only=True,
     )
-    declare_record_folder(parameters)
+    parameters.declare_settings("", RecordFolder(), quiet=True)
     declare("can_interface", "", "python-can interface instead of the robot file's, empty: that", read_only=True)
     declare(
         "take_up_fraction",

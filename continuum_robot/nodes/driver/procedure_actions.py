@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
 
@@ -65,24 +64,13 @@ class ProcedureActions:
         self._drive, self._stored = drive, homing
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._procedure: Procedure[Any] | None = None
-        self._servers = [
-            ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
-            for kind, name, execute in (
-                (HomeTendons, "home_tendons", self._home),
-                (CheckTendons, "check_tendons", self._check),
-                (CalibrateTorque, "calibrate_torque", self._calibrate),
-            )
-        ]
+        node.create_action(HomeTendons, "home_tendons", self._home)
+        node.create_action(CheckTendons, "check_tendons", self._check)
+        node.create_action(CalibrateTorque, "calibrate_torque", self._calibrate)
         on_strings = of_stream(node, "string_lengths", self._on_strings)
         node.subscribe_with_publisher(StringLengths, "string_lengths", on_strings, qos.newest_state())
         self._zero_strings: Any = node.create_client(Trigger, "string_encoder/zero")
         self._apply_homing: Any = node.create_client(Trigger, "string_encoder/apply_homing")
-
-    def close(self) -> None:
-        """End the action servers, before the node is destroyed."""
-        for server in self._servers:
-            server.destroy()
-        self._servers = []
 
     # The actions
 

@@ -67,6 +67,13 @@ class ControllerSlot:
             else:
                 loop.call(lambda: loop.cycle.control_now(on=on))
 
+    def give_back(self) -> None:
+        """End a controller with a defect, from any thread: the driver gets no commands and holds by itself."""
+        self._active = False
+        loop = self._loop
+        if loop is not None:
+            loop.cycle.control_now(on=False)  # one number, which the cycle looks at
+
     def call(self, function: Callable[[ControllerCycle], Any]) -> Any:
         """Do something with the controller between two cycles; None where there is none."""
         loop, controller = self._loop, self._controller

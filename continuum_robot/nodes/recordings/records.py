@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from continuum_robot.identification.procedures.record import calibration_folder, simulated_folder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.parameters import ParameterServer
+from continuum_robot.robot.schema import quantity
 
 
-def declare_record_folder(parameters: ParameterServer) -> None:
-    """Declare the parameter of :func:`record_folder`."""
-    meaning = "where records of the robot are kept, empty: in the user's data folder"
-    parameters.declare("calibration_folder", "", meaning, read_only=True)
+@dataclass(frozen=True, kw_only=True)
+class RecordFolder:
+    """The parameter of :func:`record_folder`."""
+
+    calibration_folder: str = quantity(
+        "where records of the robot are kept, empty: in the user's data folder", default=""
+    )
 
 
 def record_folder(node: ManagedNode) -> Path:

@@ -11,12 +11,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.node import Node
 
 from continuum_robot.control.joint_trajectory import JointTrajectory, TrajectoryPoint, joint_trajectory
 from continuum_robot.control.references import ClarkeReference, Reference
 from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.nodes.base.component import Call, ComponentNode
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
@@ -53,19 +52,21 @@ class Player(Protocol):
         """Come to rest where the reference is."""
 
 
-def serve(node: Node, player: Player, clock: Clock) -> Any:
-    """The action's server; None where control_msgs is not installed."""
+def serve(host: ComponentNode, _call: Call) -> None:
+    """Serve the action with the component of the node, a :class:`Player`, where control_msgs is installed."""
     action = installed_action()
     if action is None:
-        return None
-    goals = TrajectoryGoals(Waiting(node, FEEDBACK_PERIOD_S), player, clock, action)
-    return ActionServer(
-        node,
-        action,
-        "follow_joint_trajectory",
-        execute_callback=goals.execute,
-        cancel_callback=lambda _: CancelResponse.ACCEPT,
-    )
+        return
+    waiting = Waiting(host, FEEDBACK_PERIOD_S)
+
+    async def execute(goal: Any) -> Any:
+        if host.component is None or host.deaf:
+            goal.abort()
+            return action.Result(error_code=_INVALID_GOAL, error_string=host.defect or "configure the node first")
+        player: Any = host.component
+        return await TrajectoryGoals(waiting, player, host.clock, action).execute(goal)
+
+    host.create_action(action, "follow_joint_trajectory", execute)
 
 
 class TrajectoryGoals:

@@ -74,6 +74,11 @@ class ForeignController:
         self.command, self.force = [math.nan] * tendons, [math.nan] * coordinates
         self.clarke, self.clarke_rate = [math.nan] * coordinates, [math.nan] * coordinates
         self._reading: TendonReading | None = None
+        self._broken = False
+        self.on_defect: Callable[[Exception], None] | None = None
+        """Where this is set it takes what the controller raises, once, and there is no answer any more: the driver's
+        loop goes on.
+        """
 
     def take(self, reading: Any) -> None:
         """Take over what the cycle read."""
@@ -105,14 +110,15 @@ class ForeignController:
         dt: float,
     ) -> bool:
         """Answer the state; False: there is no answer."""
-        desired = _desired(position, velocity, acceleration)
+        desired, command = _desired(position, velocity, acceleration), np.full(self.manifold.tendon_count, np.nan)
         with self._named("update"):
-            command = np.asarray(self.controller.update(self._measured(), desired, dt), float)
-        if command.shape != (self.manifold.tendon_count,):
-            raise ParameterError(
-                "command", command, f"{self.manifold.tendon_count} values of the controller, one a tendon"
-            )
-        if not np.all(np.isfinite(command)):
+            given = np.asarray(self.controller.update(self._measured(), desired, dt), float)
+            if given.shape != command.shape:
+                raise ParameterError(
+                    "command", given, f"{self.manifold.tendon_count} values of the controller, one a tendon"
+                )
+            command = given
+        if self._broken or not np.all(np.isfinite(command)):
             self.rest()
             return False
         self.command[:] = command.tolist()
@@ -168,10 +174,15 @@ class ForeignController:
         """An exception of another package names its class and method, wherever it ends up."""
         try:
             yield
-        except ContinuumRobotError:
-            raise
         except Exception as error:
-            raise RuntimeError(f"{type(self.controller).__name__}.{method} raised {error!r}") from error
+            defect: Exception = error
+            if not isinstance(error, ContinuumRobotError):
+                defect = RuntimeError(f"{type(self.controller).__name__}.{method} raised {error!r}")
+            if self.on_defect is None:
+                raise defect from error
+            if not self._broken:
+                self._broken = True
+                self.on_defect(defect)
 
     def _hand_on(self, name: str, what: str, value: Any) -> None:
         """Call a method that the controller may have; what it raises refuses the value."""

@@ -18,9 +18,11 @@ Vector = NDArray[np.float64]
 class FiberErrors:
     """What a simulated fibre and its interrogator do wrong."""
 
-    noise_per_m: float = quantity("standard deviation of each curvature's noise", "1/m", default=0.01, ge=0, le=10)
+    noise_per_m: float = quantity(
+        "standard deviation of each curvature's noise", "1/m", default=0.01, ge=0, le=10, live=True
+    )
     offset_per_m: float = quantity(
-        "standard deviation of each curvature's constant error, drawn once", "1/m", default=0.03, ge=0, le=10
+        "standard deviation of each curvature's constant error, drawn once", "1/m", default=0.03, ge=0, le=10, live=True
     )
     delay_s: float = quantity(
         "age of the curvatures when they are reported; their stamp is when they were read",
@@ -28,8 +30,9 @@ class FiberErrors:
         default=0.005,
         ge=0,
         le=0.4,
+        live=True,
     )
-    lost: float = quantity("fraction of the readings that are lost; 1: an outage", default=0.0, ge=0, le=1)
+    lost: float = quantity("fraction of the readings that are lost; 1: an outage", default=0.0, ge=0, le=1, live=True)
 
 
 @dataclass(frozen=True, slots=True)
