@@ -83,9 +83,7 @@ class VirtualStack(QuietWatcher):
         self.actuators.read(0.0)
         form = interpreted_form("virtual time")
         safety = make_safety(self.robot, form, period_s=self.period_s)
-        self.loop = make_loop(
-            self.robot, self.actuators, self, lambda _cycle, _form: self._pace, form=form, safety=safety
-        )
+        self.loop = make_loop(self.robot, self.actuators, self, self._pace, form=form, safety=safety)
         self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
         control = self.robot.control
         timeout_s = 0.02 if control is None else control.state_timeout_s

@@ -44,10 +44,12 @@ from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.cycle.assembly import make_loop, real_time
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import make_loop
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
 from continuum_robot.runtime.cycle.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.estop_inputs import EstopInputs
+from continuum_robot.runtime.pace import Pace
 from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics
@@ -193,21 +195,12 @@ class TendonDriver(ManagedNode):
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
         safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)
         self.form = form
-        lockstep = self._lockstep
-        if lockstep is not None:
-            return make_loop(
-                robot,
-                actuators,
-                self,
-                lambda _cycle, _form: lockstep,
-                form=form,
-                safety=safety,
-                number=self._states.newest,
-            )
-        realtime = realtime_settings(self.parameters, own_process=self._own_process)
-        if realtime.priority:
-            self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
-        pace = real_time(period_s, realtime=realtime, on_refused=self.warn_of_all)
+        pace: Pace | None = self._lockstep
+        if pace is None:
+            realtime = realtime_settings(self.parameters, own_process=self._own_process)
+            if realtime.priority:
+                self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
+            pace = ControlThread("tendon_driver", period_s, realtime=realtime, on_refused=self.warn_of_all)
         return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.periodic import (
     FrozenGarbage,
-    PeriodicThread,
     ask_for_short_slices,
     simulator_settings,
     use_exact_timers,
@@ -76,12 +76,11 @@ def _simulate(robot: Robot, namespace: str, asked: Connection) -> None:
     ask_for_short_slices()
     simulator = Simulator(robot, WIRE, namespace=namespace)
     simulator.open()
-    loop = PeriodicThread(
+    loop = ControlThread(
         "simulated boards",
         STEP_NS * 1e-9,
-        lambda now_s, _elapsed_s: simulator.step(now_s),
+        lambda now_s, _elapsed_s, _missed: simulator.step(now_s),
         on_failure=lambda _error: asked.close(),
-        on_refused=lambda _sentences: None,
         realtime=simulator_settings(),
     )
     FrozenGarbage.hold()

@@ -14,7 +14,8 @@ from continuum_robot.drivers.backends import boards_of, simulated_tendon_actuato
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.forms import Form, compiled_form, interpreted_form
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import (
@@ -75,7 +76,8 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
         actuators.open()
         # As the node asks for it.
         realtime = RealtimeSettings(allowed_priority(FIFO_PRIORITY))
-        loop = make_loop(robot, actuators, watcher, real_time(PERIOD_S, realtime=realtime), form=form)
+        thread = ControlThread("tendon_driver", PERIOD_S, realtime=realtime)
+        loop = make_loop(robot, actuators, watcher, thread, form=form)
         loop.cycle.attach(_controller(robot, form))
         FrozenGarbage.hold()
         try:

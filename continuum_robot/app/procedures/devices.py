@@ -25,9 +25,10 @@ from continuum_robot.identification.procedures.record import record_path, simula
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop
 from continuum_robot.runtime.machine import allowed_priority
-from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
+from continuum_robot.runtime.pace import Pace, VirtualPace
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, RealtimeSettings, waiting_for_loop
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
@@ -49,7 +50,7 @@ class ProcedureDevices(QuietWatcher):
     ) -> None:
         self.robot, self.strings, self.pace, self._tracker = robot, strings, pace, tracker
         self.failure = ""
-        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
+        self.loop = make_loop(robot, actuators, self, pace)
         self.loop.safety.positions_known = False
 
     def wait(self, duration_s: float) -> bool:
@@ -131,7 +132,7 @@ def opened(
         pace = (
             VirtualPace(period_s, on_step=on_step)
             if simulated
-            else RealTimePace(period_s, realtime=RealtimeSettings(allowed_priority(FIFO_PRIORITY)))
+            else ControlThread("tendon_driver", period_s, realtime=RealtimeSettings(allowed_priority(FIFO_PRIORITY)))
         )
         if actuators is not None:
             pass
@@ -169,7 +170,7 @@ def opened(
 def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str, console: Console) -> Found | int:
     """Run a procedure, show its progress, cancel it in good order on Ctrl-C, and print why it ended early."""
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    first = waiting_for_loop() if isinstance(devices.pace, RealTimePace) else contextlib.nullcontext()
+    first = waiting_for_loop() if isinstance(devices.pace, ControlThread) else contextlib.nullcontext()
     with first, Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("switching the torque on (the rotors may be aligned first)", total=1.0, title=title)
         run = devices.begin(procedure)

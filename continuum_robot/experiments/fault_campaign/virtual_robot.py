@@ -122,7 +122,7 @@ class VirtualRobot(QuietWatcher):
         self._manifold = clarke_manifold(robot)
         self._alter: Callable[[Command], Command | None] | None = None
         actuators = self.hardware.tendon_actuators(clock=self._time.now_s, sleep=self._time.pass_time)
-        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: self._time)
+        self.loop = make_loop(robot, actuators, self, self._time)
         self._input = ReferenceInput(robot.coordinate_count, blend_s=0.0)
         self.control = ControllerCycle(ClarkeController(robot), self._input, robot.control.state_timeout_s, PERIOD_S)
         self.loop.cycle.attach(self.control)

@@ -13,10 +13,10 @@ from unittest import mock
 from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.fault_campaign.kind import BOARD, MISSED, SAFE, Action, FaultKind
 from continuum_robot.experiments.fault_campaign.virtual_robot import VirtualRobot
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.assembly import PERIOD_S
 from continuum_robot.runtime.cycle.cache import cached_library
 from continuum_robot.runtime.cycle.driver_loop import HANG_S
-from continuum_robot.runtime.periodic import PeriodicThread
 
 GROUP = "The host"
 SLOW_S = 1.5
@@ -44,12 +44,12 @@ def _call_late(robot: VirtualRobot, _tendon: int) -> None:
     """A deactivation asked of a loop that hangs, in a thread of its own: the one of virtual time cannot."""
     begun, goes_on = threading.Event(), threading.Event()
 
-    def cycle(_now_s: float, _elapsed_s: float) -> None:
+    def cycle(*_numbers: float) -> None:
         begun.set()
         goes_on.wait()
 
     failures: list[BaseException] = []
-    loop = PeriodicThread("loop", PERIOD_S, cycle, on_failure=failures.append, on_refused=lambda _lines: None)
+    loop = ControlThread("loop", PERIOD_S, cycle, on_failure=failures.append)
     loop.start()
     begun.wait()
     try:
