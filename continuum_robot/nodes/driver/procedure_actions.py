@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from rclpy.action.server import ServerGoalHandle
 from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.identification.procedures.homing import Homed, HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.load_onset import homing_of
@@ -21,17 +22,98 @@ from continuum_robot.identification.procedures.record import make_record, record
 from continuum_robot.identification.procedures.run import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings, tendon_check_of
 from continuum_robot.msg import StringLengths
-from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
-from continuum_robot.nodes.driver.homing import StoredHoming
-from continuum_robot.nodes.driver.procedure_drive import ProcedureDrive
+from continuum_robot.nodes.driver.context import DriverContext
+from continuum_robot.nodes.driver.stored import StoredHoming
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import of_stream
+from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
+from continuum_robot.runtime.periodic import FrozenGarbage
 
 FEEDBACK_PERIOD_S = 0.1
+PROCEDURE_TIMEOUT_S = 600.0
+ACTIVATION = "an activation"
 SERVICE_TIMEOUT_S = 3.0
+
+
+class ProcedureDrive:
+    """Runs one procedure at a time, in the thread of who asks for it, and none beside an activation."""
+
+    def __init__(self, context: DriverContext) -> None:
+        self._context, self._node = context, context.node
+        self.owner = ""
+        self.gravity = TurnedGravity(self._node, lambda _gravity: None)
+        self._lock = threading.Lock()
+
+    def reserve(self, owner: str) -> contextlib.ExitStack:
+        """Before anything is zeroed or switched on, which takes a while: nobody else begins meanwhile."""
+        with self._lock:
+            if self.owner:
+                raise DeviceError("tendon_driver", f"{self.owner} is under way", "Wait for its end, or cancel it")
+            self.owner = owner
+        reservation = contextlib.ExitStack()
+        reservation.callback(self.free)
+        return reservation
+
+    def free(self) -> None:
+        """Let others begin. Safe to call twice."""
+        self.owner = ""
+
+    @property
+    def robot(self) -> Robot:
+        """The robot as configured. Raises :class:`DeviceError` where it is not."""
+        return self.gravity.turned(self._context.configured.robot)
+
+    def begin(self, procedure: Procedure[Any]) -> ProcedureRun:
+        """Switch the torque on and let a procedure drive the tendons, once reserved; not in the executor's thread."""
+        loop = self._context.configured
+        if self._node.state != "inactive":
+            raise DeviceError(
+                "tendon_driver", f"is {self._node.state}", "Procedures need it inactive: deactivate it first"
+            )
+        loop.safety.refuse_faults()
+        run = ProcedureRun(procedure, loop.safety)
+        self._zero = loop.cycle.zero
+        FrozenGarbage.hold()
+        try:
+            loop.switch_on()
+            loop.begin_procedure(run)
+        except BaseException:
+            FrozenGarbage.release()
+            loop.call(loop.power_off)
+            raise
+        self._context.publish_status()
+        return run
+
+    def finish(self, run: ProcedureRun, cancelled: threading.Event) -> None:
+        """Wait until a procedure has ended and let go of the tendons; not in the executor's thread."""
+        loop = self._context.configured
+
+        def over() -> bool:
+            return run.finished or loop.procedure is not run
+
+        try:
+            loop.pace.wait(lambda: over() or cancelled.is_set(), PROCEDURE_TIMEOUT_S)
+            if loop.running and not over():
+                loop.call(run.cancel)
+                loop.pace.wait(over, PROCEDURE_TIMEOUT_S)
+        finally:
+            loop.end_procedure(run, self._zero)
+            FrozenGarbage.release()
+            if not run.succeeded and not run.problem:
+                run.problem = "the driver's loop ended"
+            self._context.publish_status()
+
+    def end(self, loop: DriverLoop | None) -> None:
+        """The node is brought down meanwhile: ramp to the safe tension and let go."""
+        if loop is None or loop.procedure is None:
+            return
+        if loop.running and not loop.hangs:
+            loop.ramp_down(self._node.get_logger().warning)
+        loop.procedure = None
 
 
 class _Work:
@@ -61,8 +143,9 @@ class _Work:
 class ProcedureActions:
     """Serves ``home_tendons``, ``check_tendons`` and ``calibrate_torque`` for the driver node."""
 
-    def __init__(self, node: ManagedNode, drive: ProcedureDrive, homing: StoredHoming) -> None:
-        self._log = node.get_logger()
+    def __init__(self, context: DriverContext, drive: ProcedureDrive, homing: StoredHoming) -> None:
+        node = context.node
+        self._context, self._log = context, node.get_logger()
         self._drive, self._stored = drive, homing
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._procedure: Procedure[Any] | None = None
@@ -103,7 +186,7 @@ class ProcedureActions:
         outcome = await self._call(self._zero_strings)
 
         def work(job: _Work) -> None:
-            path = record_path(robot, self._stored.folder)
+            path = record_path(robot, self._context.folder)
             homed = self._run(job, procedure)
             if homed is None:
                 return
@@ -204,7 +287,8 @@ class ProcedureActions:
             await self._waiting.sleep(0.0)
             if goal.is_cancel_requested:
                 job.cancelled.set()
-            step, reading = None if job.run is None else job.run.step, self._drive.newest_reading
+            step, loop = None if job.run is None else job.run.step, self._context.loop
+            reading = None if loop is None else loop.reading
             feedback.phase = "switching the torque on" if step is None else step.phase
             feedback.progress = 0.0 if step is None else step.progress
             if reading is not None:

@@ -464,10 +464,3 @@ class DriverLoop:
 
 def _at_rest(reading: TendonReading | None) -> bool:
     return reading is not None and bool(np.all(np.abs(reading.velocity_m_per_s) < REST_M_PER_S))
-
-
-def configured(loop: DriverLoop | None) -> DriverLoop:
-    """The loop, where there is one."""
-    if loop is None:
-        raise DeviceError("tendon_driver", "is not configured", "Configure it first")
-    return loop

@@ -70,9 +70,7 @@ class Rig:
         )
         actuators.open()
         self.watcher = Rows()
-        self.loop = make_loop(
-            ROBOT, actuators, self.watcher, ControlThread("tendon_driver", PERIOD_S), form=form
-        )
+        self.loop = make_loop(ROBOT, actuators, self.watcher, ControlThread("tendon_driver", PERIOD_S), form=form)
 
     def _socket(self, name):
         host, device = frame_sockets()
