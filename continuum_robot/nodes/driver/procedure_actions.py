@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.errors import ContinuumRobotError, DeviceError
-from continuum_robot.identification.procedures.homing import Homed, HomingSettings
+from continuum_robot.identification.procedures.homing import HomingSettings
 from continuum_robot.identification.procedures.hung_weight import HungWeight
 from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.identification.procedures.procedure import Found, Procedure
@@ -140,6 +141,10 @@ class _Work:
             self.problem = f"a defect of the program: {error!r}"
 
 
+MakeWork = Callable[[Any, Any], Callable[[_Work], None]]
+"""Of what was asked, and the result to fill. Raises :class:`ContinuumRobotError` where it cannot be."""
+
+
 class ProcedureActions:
     """Serves ``home_tendons``, ``check_tendons`` and ``calibrate_torque`` for the driver node."""
 
@@ -150,8 +155,14 @@ class ProcedureActions:
         self._waiting = Waiting(node, FEEDBACK_PERIOD_S)
         self._procedure: Procedure[Any] | None = None
         self._servers = [
-            ActionServer(node, kind, name, execute_callback=execute, cancel_callback=lambda _: CancelResponse.ACCEPT)
-            for kind, name, execute in (
+            ActionServer(
+                node,
+                kind,
+                name,
+                execute_callback=functools.partial(self._serve, kind, name, work),
+                cancel_callback=lambda _: CancelResponse.ACCEPT,
+            )
+            for kind, name, work in (
                 (HomeTendons, "home_tendons", self._home),
                 (CheckTendons, "check_tendons", self._check),
                 (CalibrateTorque, "calibrate_torque", self._calibrate),
@@ -168,22 +179,29 @@ class ProcedureActions:
             server.destroy()
         self._servers = []
 
-    # The actions
-
-    async def _home(self, goal: ServerGoalHandle) -> Any:
-        result = HomeTendons.Result()
+    async def _serve(self, kind: Any, name: str, make_work: MakeWork, goal: ServerGoalHandle) -> Any:
+        result, homes = kind.Result(), kind is HomeTendons
         try:
-            asked = check_request("HomeTendons", goal.request)
-            robot = self._drive.robot
-            procedure = homing_of(robot, HomingSettings(tension_n=asked.tension))
-            reservation = self._drive.reserve("home_tendons")
-        except ContinuumRobotError as error:
-            return self._refuse(goal, result, error)
+            work = make_work(check_request(kind.__name__, goal.request), result)
+            reservation = self._drive.reserve(name)
+        except ContinuumRobotError as error:  # nothing was switched on, zeroed or stored yet
+            result.message = f"refused: {error}"
+            self._log.error(result.message)
+            goal.abort()
+            return result
         with reservation:
-            return await self._home_alone(goal, result, robot, procedure)
+            outcome = await self._call(self._zero_strings) if homes else ""
+            await self._follow(goal, _Work(work), kind.Feedback(), result)
+            if homes and result.success:
+                outcome = await self._call(self._apply_homing) or outcome
+                result.message += f" ({outcome})" if outcome else ""
+        return result
 
-    async def _home_alone(self, goal: ServerGoalHandle, result: Any, robot: Robot, procedure: Procedure[Homed]) -> Any:
-        outcome = await self._call(self._zero_strings)
+    # The actions: what each does in its thread, by what was asked
+
+    def _home(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+        robot = self._drive.robot
+        procedure = homing_of(robot, HomingSettings(tension_n=asked.tension))
 
         def work(job: _Work) -> None:
             path = record_path(robot, self._context.folder)
@@ -198,25 +216,14 @@ class ProcedureActions:
             known = f"{len(homed.string_zero_m)} of {len(robot.strings)} strings"
             result.message = f"homed at {homed.tension_n:g} N, stored in {path}; {known}"
 
-        await self._follow(goal, _Work(work), result)
-        if result.success:
-            outcome = await self._call(self._apply_homing) or outcome
-            result.message += f" ({outcome})" if outcome else ""
-        return result
+        return work
 
-    async def _check(self, goal: ServerGoalHandle) -> Any:
-        result = CheckTendons.Result()
-        try:
-            asked = check_request("CheckTendons", goal.request)
-            robot = self._drive.robot
-            reservation = self._drive.reserve("check_tendons")
-        except ContinuumRobotError as error:
-            return self._refuse(goal, result, error)
+    def _check(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+        robot = self._drive.robot
 
         def work(job: _Work) -> None:
             # Made here, since its model takes a while; before anything is switched on.
-            procedure = tendon_check_of(robot, TendonCheckSettings(pull_n=asked.pull))
-            verdicts = self._run(job, procedure)
+            verdicts = self._run(job, tendon_check_of(robot, TendonCheckSettings(pull_n=asked.pull)))
             if verdicts is None:
                 return
             result.verdicts, result.response = list(verdicts.verdicts), verdicts.response_m.ravel().tolist()
@@ -227,43 +234,23 @@ class ProcedureActions:
             if wrong:
                 job.problem = result.message
 
-        with reservation:
-            await self._follow(goal, _Work(work), result)
-        return result
+        return work
 
-    async def _calibrate(self, goal: ServerGoalHandle) -> Any:
-        result = CalibrateTorque.Result()
-        try:
-            asked = check_request("CalibrateTorque", goal.request)
-            procedure = HungWeight(self._drive.robot, asked.tendon - 1, asked.mass)
-            reservation = self._drive.reserve("calibrate_torque")
-        except ContinuumRobotError as error:
-            return self._refuse(goal, result, error)
+    def _calibrate(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+        procedure = HungWeight(self._drive.robot, asked.tendon - 1, asked.mass)
 
         def work(job: _Work) -> None:
             found = self._run(job, procedure)
             if found is None:
                 return
             result.torque_constant, result.newton_per_ampere = found.torque_constant_nm_per_a, found.newton_per_ampere
-            result.friction, result.current_up, result.current_down = (
-                found.friction_n,
-                found.current_up_a,
-                found.current_down_a,
-            )
+            result.friction, result.current_up = found.friction_n, found.current_up_a
+            result.current_down = found.current_down_a
             result.message = f"{found.torque_constant_nm_per_a:.4g} N.m/A, friction {found.friction_n:.2g} N"
 
-        with reservation:
-            await self._follow(goal, _Work(work), result)
-        return result
+        return work
 
     # What they share
-
-    def _refuse(self, goal: ServerGoalHandle, result: Any, error: ContinuumRobotError) -> Any:
-        """Nothing was switched on, zeroed or stored yet."""
-        result.message = f"refused: {error}"
-        self._log.error(result.message)
-        goal.abort()
-        return result
 
     def _run(self, job: _Work, procedure: Procedure[Found]) -> Found | None:
         """What a procedure found; None: it failed, and the job says why."""
@@ -277,12 +264,8 @@ class ProcedureActions:
         job.problem = job.run.problem
         return found
 
-    async def _follow(self, goal: ServerGoalHandle, job: _Work, result: Any) -> None:
+    async def _follow(self, goal: ServerGoalHandle, job: _Work, feedback: Any, result: Any) -> None:
         """Publish progress until the work has ended, then say how it ended."""
-        kind = type(result)
-        feedback = {HomeTendons.Result: HomeTendons, CheckTendons.Result: CheckTendons}.get(
-            kind, CalibrateTorque
-        ).Feedback()
         while job.running:
             await self._waiting.sleep(0.0)
             if goal.is_cancel_requested:
