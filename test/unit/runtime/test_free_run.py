@@ -153,6 +153,17 @@ def test_calls_run_between_two_cycles_and_the_loop_goes_on(rig):
     until(lambda: loop.cycle.cycles > seen)
 
 
+def test_a_long_call_between_two_cycles_counts_as_missed_cycles(rig):
+    loop, periods = rig.loop, 150
+    loop.start()
+    until(lambda: loop.cycle.cycles > 5)
+    missed = loop.pace.report().missed
+    loop.call(lambda: time.sleep(periods * PERIOD_S), timeout_s=PATIENCE_S)
+    seen = loop.cycle.cycles
+    until(lambda: loop.cycle.cycles > seen)
+    assert loop.pace.report().missed >= missed + periods - 1
+
+
 def test_python_code_that_looks_into_each_cycle_ends_the_free_run_and_gives_it_back(rig):
     loop = rig.loop
     loop.start()
