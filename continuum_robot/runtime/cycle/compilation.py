@@ -79,8 +79,8 @@ _AFTER_DEVICES = (
 NAME = "continuum_robot_cycle"
 SWITCH = "CONTINUUM_ROBOT_CYCLE"
 """Environment variable: ``interpreted`` keeps the compiled form from being used."""
-# At 1 kHz the code is never warm: -O2, which makes more of it, takes a tenth more time a cycle than -O1, and as much in a
-# tight loop. Without NDEBUG, Python's own assertions take seconds of compiling.
+# At 1 kHz the code is never warm: -O2 takes a tenth more time a cycle than -O1, and as much in a tight loop. Without
+# NDEBUG, Python's own assertions take seconds of compiling.
 _FLAGS = ("-O1", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
 _DIRECTIVES = {
     "boundscheck": False,
