@@ -35,16 +35,15 @@ ifneq ($(LOCKED),)
 	  { echo "$$lock does not exist: write it with 'make lock', or install without LOCKED=1" >&2; exit 1; }; \
 	  grep -E '^(packaging|setuptools|wheel)==' $$lock > $(VENV)/locked-first.txt && \
 	  $(PIP) --require-hashes -r $(VENV)/locked-first.txt && $(PIP) --require-hashes --no-build-isolation -r $$lock
-	@echo "Building the messages and the rod kernel ..."
+	@echo "Building the messages, the rod kernel and the control cycle ..."
 	@$(PIP) --no-build-isolation --no-deps -e .
 else
 	@sed /^cmake/d requirements/messages.txt > $(VENV)/build-requirements.txt
-	@$(PIP) 'setuptools>=64' wheel -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
-	@echo "Building the messages and the rod kernel ..."
+	@$(PIP) 'setuptools>=64' wheel 'Cython>=3.1' -r $(VENV)/build-requirements.txt $(CMAKE_FROM_PYPI)
+	@echo "Building the messages, the rod kernel and the control cycle ..."
 	@$(PIP) --no-build-isolation -e ".[ros,viz,mujoco,gamepad,docs,cluster,test]"
 endif
 	@$(COMPILE)
-	@$(BIN)/python -m continuum_robot.runtime.cycle.compilation
 	@touch $(INSTALLED)
 
 environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages; LOCKED=1: exactly the locked versions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip build: Python modules by setuptools, messages and the rod's kernel by the same CMakeLists.txt that colcon uses.
+"""pip build: Python modules by setuptools; messages, rod kernel and control cycle by the CMakeLists.txt of colcon.
 
 Set CONTINUUM_ROBOT_WITHOUT_ROS=1 to install the algorithms alone, without ROS 2 and without building messages.
 """
@@ -52,7 +52,7 @@ class BuildWithCMake(build_ext):
 
 
 def build_kernel_alone() -> list[tuple[str, list[str]]]:
-    """The rod's kernel; where no C++ compiler is found, its form in NumPy has to serve."""
+    """The rod's kernel and the control cycle; where no C++ compiler is found, their forms in Python have to serve."""
     folder = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
     try:
         return build_with_cmake(KERNEL, f"-DROD_KERNEL_FOLDER={folder / 'continuum_robot' / 'rod' / 'kernel'}")

@@ -20,7 +20,7 @@ from continuum_robot.app.running.processes import processor_time_s
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end, wait_for
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.runtime.periodic import PeriodicThread
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 PERIOD_S = 0.001
@@ -60,7 +60,7 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
 
     node.create_subscription(TendonCommands, _COMMANDS, received, qos.command_subscription())
 
-    def cycle(_now_s: float, _elapsed_s: float) -> None:
+    def cycle(_now_s: float, _elapsed_s: float, _missed: int) -> None:
         message.sequence += 1
         trips.published(message.sequence, time.monotonic_ns())
         publisher.publish(message)
@@ -70,7 +70,7 @@ def _measure(seconds: float, stop: StopRequest, answerer: int) -> dict[str, Any]
     def failed(error: BaseException) -> None:
         node.get_logger().error(repr(error))
 
-    loop = PeriodicThread("bare_loop", PERIOD_S, cycle, on_failure=failed, on_refused=lambda _: None)
+    loop = ControlThread("bare_loop", PERIOD_S, cycle, on_failure=failed)
     spinner.start()
     try:
         loop.start()

@@ -85,12 +85,6 @@ def device_of(kind: str) -> Any:
     return import_module(f"{DEVICES}.{kind}.device") if known else None
 
 
-def cycle_modules() -> list[str]:
-    """Stepped modules of this package's motors, for the compiled form of the cycle: ``drivers.KIND.NAME``."""
-    motors = _motors().items()
-    return [f"drivers.{kind}.{name}" for kind, device in motors for name in getattr(device, "CYCLE_MODULES", ())]
-
-
 def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
     """Where each kind of motors names its faults, and their texts, by kind."""
     modules = {kind: import_module(f"{DEVICES}.{kind}.fault_texts") for kind in shipped(TENDON_ACTUATORS)}

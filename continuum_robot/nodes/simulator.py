@@ -31,7 +31,8 @@ from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.periodic import FrozenGarbage, PeriodicThread, simulator_settings
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.periodic import FrozenGarbage, simulator_settings
 from continuum_robot.simulation.contact import ContactLoad, load_contacts
 from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
@@ -163,7 +164,7 @@ class SimulatorNode(ManagedNode):
         )
         self._thresholds = LoopThresholds(self)
         self.simulator: Simulator | None = None
-        self.loop: PeriodicThread | None = None
+        self.loop: ControlThread | None = None
         self._lockstep: LockstepServer | None = None
         self._contacts: TrueContacts | None = None
         self._shape: TrueShape | None = None
@@ -218,7 +219,7 @@ class SimulatorNode(ManagedNode):
             self._lockstep.start()
             return
         FrozenGarbage.hold()
-        self.loop = PeriodicThread(
+        self.loop = ControlThread(
             "simulator",
             simulator.period_s,
             self._cycle,
@@ -270,7 +271,7 @@ class SimulatorNode(ManagedNode):
 
     # In the thread that moves the robot
 
-    def _cycle(self, now_s: float, _elapsed_s: float) -> None:
+    def _cycle(self, now_s: float, _elapsed_s: float, _missed: int) -> None:
         simulator = self.simulator
         if simulator is not None:
             simulator.step(now_s)

@@ -19,16 +19,13 @@ from continuum_robot.nodes.base.diagnostics import LoopThresholds
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
-from continuum_robot.nodes.driver.cogging import PARAMETER as COGGING
-from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
+from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
 from continuum_robot.nodes.driver.faults import DriverFaults
-from continuum_robot.nodes.driver.heat_memory import HeatMemory
-from continuum_robot.nodes.driver.homing import StoredHoming
 from continuum_robot.nodes.driver.lockstep import LockstepPace
 from continuum_robot.nodes.driver.parameters import (
     declare_limits,
@@ -37,17 +34,19 @@ from continuum_robot.nodes.driver.parameters import (
     realtime_settings,
     refuse_of_tensions,
 )
-from continuum_robot.nodes.driver.procedure_actions import ProcedureActions
-from continuum_robot.nodes.driver.procedure_drive import ACTIVATION, ProcedureDrive
+from continuum_robot.nodes.driver.procedure_actions import ACTIVATION, ProcedureActions, ProcedureDrive
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
+from continuum_robot.nodes.driver.stored import COGGING, StoredCogging, StoredHeat, StoredHoming
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.cycle.assembly import make_loop, real_time
-from continuum_robot.runtime.cycle.driver_loop import DriverLoop, configured
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import make_loop
+from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form, compiled_form, form_of, interpreted_form
 from continuum_robot.runtime.estop_inputs import EstopInputs
+from continuum_robot.runtime.pace import Pace
 from continuum_robot.runtime.periodic import FrozenGarbage
 from continuum_robot.runtime.reports import LoopReport, ResponseReport, RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics
@@ -71,26 +70,23 @@ class TendonDriver(ManagedNode):
         super().__init__("tendon_driver", **node_options)
         self._slot = slot
         self._own_process = own_process and slot is not None
-        self.form = interpreted_form("not configured yet")
+        self._shared = context = DriverContext(self)
+        context.publish_status = self._publish_status
         declare_parameters(self.parameters)
         thresholds = LoopThresholds(self)
         self._temperatures: Settings | None = None
         self.parameters.on_change(self._on_parameters)
         self._safety_settings = self.parameters.declare_settings("safety", SafetySettings())
-        self.loop: DriverLoop | None = None
         self._opened: DriverLoop | None = None
-        self._hung: DriverLoop | None = None
         self._frozen = False
         self._refused_writers = 0
         self._commanded = False
 
         needed = [name.strip() for name in self.parameters.get("estop_buttons").split(",") if name.strip()]
         inputs = EstopInputs(self.parameters.get("estop_button_timeout_s"), needed)
-        self._homing = StoredHoming(self, self._get_loop, self._publish_status)
-        self._cogging = StoredCogging(self, self._get_loop, lambda: self._homing.folder, self._publish_status)
-        self._heat = HeatMemory(self, lambda: self._homing.folder)
-        self._faults = DriverFaults(self, self._get_loop, self._publish_status, inputs, self._heat, self._hangs)
-        self._procedures = ProcedureDrive(self, self._get_loop, self._publish_status)
+        self._homing, self._cogging, self._heat = StoredHoming(context), StoredCogging(context), StoredHeat(context)
+        self._faults = DriverFaults(context, inputs, self._heat)
+        self._procedures = ProcedureDrive(context)
         self._lockstep = self._make_lockstep()
         self._flow = flow = self.flow if self._lockstep is None else self._lockstep.flow
         self._states = StatePublisher(self, flow)
@@ -98,24 +94,22 @@ class TendonDriver(ManagedNode):
         self._commands = CommandInput(self, flow, self._on_two_writers, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
-        self._controllers = ControllerSwitch(self, slot, self._get_loop, self._publish_status)
-        self._other = OtherDriver(self, lambda: self.loop is not None)
+        self._controllers = ControllerSwitch(context, slot)
+        self._other = OtherDriver(context)
         self._diagnosis = DriverDiagnosis(
-            self,
-            self._get_loop,
+            context,
             thresholds,
             faults=self._faults,
             homing=self._homing,
             cogging=self._cogging,
             commands=self._commands,
             controllers=self._controllers,
-            form=lambda: self.form,
         )
-        ProcedureActions(self, self._procedures, self._homing)
+        ProcedureActions(context, self._procedures, self._homing)
         self.create_timer(GRAPH_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._publish_status()
         # Its callbacks come in a thread of its own, all others in the executor's.
-        self._estop_listener = EstopListener(self, inputs, self._faults)
+        self._estop_listener = EstopListener(context, inputs, self._faults)
 
     def _make_lockstep(self) -> LockstepPace | None:
         if not self.clock.stepped:
@@ -139,9 +133,9 @@ class TendonDriver(ManagedNode):
         if robot.takes_displacements:
             refuse_of_tensions(self.parameters)
         self._other.refuse()
-        if self._hung is not None and not self._hung.stop():
+        if self._shared.hung is not None and not self._shared.hung.stop():
             raise DeviceError("tendon_driver", "its loop from before hangs still", "Restart the driver's process")
-        self._hung = None
+        self._shared.hung = None
         priority = self.parameters.get("rt.priority")
         if priority > 0 and self._slot is None:
             raise ParameterError(
@@ -164,7 +158,7 @@ class TendonDriver(ManagedNode):
         form = form_of(actuators, desired)
         self.get_logger().info(f"the cycle runs {form.name}: {form.reason}")
         rate_hz = self.parameters.get("rate_hz")
-        self.loop = self._opened = loop = self._make_loop(robot, actuators, form, 1.0 / rate_hz)
+        self._shared.loop = self._opened = loop = self._make_loop(robot, actuators, form, 1.0 / rate_hz)
         trips = None if self._slot is not None else RoundTripStatistics(loop.period_s)
         self._states.prepare(
             loop.row,
@@ -191,22 +185,13 @@ class TendonDriver(ManagedNode):
 
     def _make_loop(self, robot: Robot, actuators: TendonActuators, form: Form, period_s: float) -> DriverLoop:
         safety = self._faults.prepare(robot, self._safety_settings.value, form, period_s)
-        self.form = form
-        lockstep = self._lockstep
-        if lockstep is not None:
-            return make_loop(
-                robot,
-                actuators,
-                self,
-                lambda _cycle, _form: lockstep,
-                form=form,
-                safety=safety,
-                number=self._states.newest,
-            )
-        realtime = realtime_settings(self.parameters, own_process=self._own_process)
-        if realtime.priority:
-            self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
-        pace = real_time(period_s, realtime=realtime, on_refused=self.warn_of_all)
+        self._shared.form = form
+        pace: Pace | None = self._lockstep
+        if pace is None:
+            realtime = realtime_settings(self.parameters, own_process=self._own_process)
+            if realtime.priority:
+                self.get_logger().info(f"the loop asks for SCHED_FIFO {realtime.priority} (rt.priority)")
+            pace = ControlThread("tendon_driver", period_s, realtime=realtime, on_refused=self.warn_of_all)
         return make_loop(robot, actuators, self, pace, form=form, safety=safety, number=self._states.newest)
 
     def activate(self) -> None:
@@ -214,7 +199,7 @@ class TendonDriver(ManagedNode):
 
         Without torque a bent robot springs back and leaves tendons slack, their displacements then fit no shape.
         """
-        loop = configured(self.loop)
+        loop = self._shared.configured
         self._procedures.reserve(ACTIVATION)
         self._homing.require(loop.actuators)
         loop.safety.refuse_faults()
@@ -258,12 +243,12 @@ class TendonDriver(ManagedNode):
         self._heat.keep(loop, now=True)
         if self._slot is not None:
             self._slot.leave()
-        self.loop = None
+        self._shared.loop = None
         if loop is not None and not loop.stop():
             self.get_logger().error(
                 "the driver's loop hangs in a device call or the controller's update; the devices are closed past it"
             )
-            self._hung, self._opened, self.exit_code = loop, None, 1
+            self._shared.hung, self._opened, self.exit_code = loop, None, 1
             if not loop.past(loop.close):
                 self.get_logger().error("the devices do not take that they are closed: their own timeouts act")
         if self._opened is not None:
@@ -320,6 +305,11 @@ class TendonDriver(ManagedNode):
 
     # What the tools read
 
+    @property
+    def loop(self) -> DriverLoop | None:
+        """The loop, None while not configured."""
+        return self._shared.loop
+
     def loop_report(self) -> LoopReport | None:
         """Timing of the loop since the activation, None while not configured."""
         return None if self.loop is None else self.loop.pace.report()
@@ -346,7 +336,7 @@ class TendonDriver(ManagedNode):
     @property
     def newest_reading(self) -> TendonReading | None:
         """The newest reading, None before the first."""
-        return self._procedures.newest_reading
+        return None if self.loop is None else self.loop.reading
 
     @property
     def powered(self) -> bool:
@@ -395,13 +385,6 @@ class TendonDriver(ManagedNode):
 
     def _publish_status(self) -> None:
         self._status.publish(self._diagnosis.driver_status())
-
-    def _get_loop(self) -> DriverLoop | None:
-        return self.loop
-
-    def _hangs(self) -> bool:
-        """Whether a cycle does not end; of a loop that was given up, until the next configuration."""
-        return self._hung is not None if self.loop is None else self.loop.hangs
 
 
 def main() -> int:

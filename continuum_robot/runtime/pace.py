@@ -1,25 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At which pace a cycle runs: in real time in a thread, or in virtual time in the thread of who waits."""
+"""At which pace a cycle runs: in real time in a thread, or in virtual time in the thread that waits."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from continuum_robot.runtime.control_thread import Cycle
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
-from continuum_robot.runtime.free_run import FreeRun
-from continuum_robot.runtime.periodic import PeriodicThread, RealtimeSettings
 from continuum_robot.runtime.reports import LoopReport, ResponseReport
-from continuum_robot.runtime.timing import Histogram
 
 Result = TypeVar("Result")
-Cycle = Callable[[float, float, int], None]
-LOOK_S = 0.005
 
 
 class Pace(Protocol):
-    """Runs a cycle again and again; its clock is that of the cycle."""
+    """Runs a cycle again and again; its clock is that of the cycle. :class:`ControlThread` is the one of real time."""
 
     period_s: float
 
@@ -60,106 +55,6 @@ class Pace(Protocol):
 
     def reset_statistics(self) -> None:
         """Start the statistics over."""
-
-
-class RealTimePace:
-    """Cycles at absolute deadlines of the monotonic clock, in a thread."""
-
-    def __init__(
-        self,
-        period_s: float,
-        *,
-        on_refused: Callable[[Sequence[str]], None] = lambda _sentences: None,
-        realtime: RealtimeSettings | None = None,
-        free_run: FreeRun | None = None,
-    ) -> None:
-        self.period_s = period_s
-        self._on_refused, self._realtime, self._free_run = on_refused, realtime, free_run
-        self._thread: PeriodicThread | None = None
-        self._responses = Histogram(1.0)
-        self._begun_s = 0.0
-
-    @property
-    def running(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread is not None and self._thread.running
-
-    def start(
-        self,
-        cycle: Cycle,
-        *,
-        on_failure: Callable[[BaseException], None],
-        free: Callable[[], bool] = lambda: True,
-        on_rows: Callable[[], None] = lambda: None,
-    ) -> None:
-        """As :class:`Pace`."""
-        if self._free_run is not None:
-            self._free_run.serve(free, on_rows, lambda error: self.call(lambda: on_failure(error)))
-
-        def timed(now_s: float, elapsed_s: float) -> None:
-            self._begun_s = now_s
-            cycle(now_s, elapsed_s, thread.missed)
-
-        self._thread = thread = PeriodicThread(
-            "tendon_driver",
-            self.period_s,
-            timed,
-            on_failure=on_failure,
-            on_refused=self._on_refused,
-            realtime=self._realtime,
-            free_run=self._free_run,
-        )
-        self._thread.start()
-
-    def stop(self) -> bool:
-        """As :class:`Pace`."""
-        ended = self._thread is None or self._thread.stop()
-        if self._free_run is not None:
-            self._free_run.end()
-        return ended
-
-    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """As :class:`Pace`."""
-        return function() if self._thread is None else self._thread.call(function, timeout_s)
-
-    def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """As :class:`Pace`."""
-        end_s = time.monotonic() + timeout_s
-        while not condition():
-            if not self.running or time.monotonic() > end_s:
-                return False
-            time.sleep(LOOK_S)
-        return True
-
-    def now_s(self) -> float:
-        """Monotonic time, s."""
-        return time.monotonic()
-
-    def wrote(self, cycle: DriverCycle) -> None:
-        """As :class:`Pace`."""
-        end_s = time.monotonic()
-        if cycle.wrote(end_s):
-            (self._responses.add if self._free_run is None else self._free_run.responded)(
-                round((end_s - self._begun_s) * 1e9)
-            )
-
-    def report(self) -> LoopReport | None:
-        """As :class:`Pace`."""
-        if self._free_run is not None:
-            return self._free_run.report()
-        return None if self._thread is None else self._thread.statistics.report()
-
-    def response_report(self) -> ResponseReport | None:
-        """As :class:`Pace`."""
-        return ResponseReport.of(self._responses) if self._free_run is None else self._free_run.response_report()
-
-    def reset_statistics(self) -> None:
-        """As :class:`Pace`."""
-        self._responses.reset()
-        if self._thread is not None:
-            self._thread.statistics.reset()
-        if self._free_run is not None:
-            self._free_run.reset_statistics()
 
 
 class UntimedPace:

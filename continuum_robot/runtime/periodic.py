@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's thread: cycles at absolute monotonic deadlines. Overruns are counted and skipped, never caught up."""
+"""What threads of this package ask of the operating system: who goes first, on which core, with which timers."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import ctypes
 import errno
@@ -13,17 +12,10 @@ import platform
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
-from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.runtime.machine import allowed_priority
-from continuum_robot.runtime.pending_calls import PendingCalls
-from continuum_robot.runtime.timing import Deadlines, LoopStatistics
-
-Result = TypeVar("Result")
 
 _MCL_CURRENT_AND_FUTURE = 3
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -215,130 +207,3 @@ class FrozenGarbage:
             if cls._users == 0:
                 gc.unfreeze()
                 gc.collect()
-
-
-class PeriodicThread:
-    """Runs ``cycle(now_s, elapsed_s)`` at a fixed rate."""
-
-    def __init__(
-        self,
-        name: str,
-        period_s: float,
-        cycle: Callable[[float, float], None],
-        *,
-        on_failure: Callable[[BaseException], None],
-        on_refused: Callable[[Sequence[str]], None],
-        realtime: RealtimeSettings | None = None,
-        free_run: FreeRun | None = None,
-    ) -> None:
-        if not period_s > 0:
-            raise ParameterError("period_s", period_s, "a positive number of seconds")
-        self.name, self.period_s = name, period_s
-        self.statistics = LoopStatistics()
-        self._cycle, self._on_failure, self._on_refused = cycle, on_failure, on_refused
-        self._realtime = realtime or RealtimeSettings()
-        self._free_run = free_run
-        self.missed = 0
-        self._stop = threading.Event()
-        self._calls = PendingCalls(name)
-        self._thread: threading.Thread | None = None
-
-    @property
-    def running(self) -> bool:
-        """Whether the thread runs, and was not asked to stop."""
-        return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._stop.clear()
-        self.statistics.reset()
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
-        self._thread.start()
-
-    def stop(self, timeout_s: float = 2.0) -> bool:
-        """Let the cycle under way end and join the thread; False when it did not end within ``timeout_s``.
-
-        Then it can be called again.
-        """
-        self._stop.set()
-        if self._free_run is not None:
-            self._free_run.leave()
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        self._calls.refuse()
-        if self._thread.is_alive():
-            return False
-        self._thread = None
-        return True
-
-    def call(self, function: Callable[[], Result], timeout_s: float = 0.5) -> Result:
-        """Run ``function`` in the thread between two cycles, and wait for its result; directly when it is
-        not running.
-        """
-        if not self.running or threading.current_thread() is self._thread:
-            return function()
-        future = self._calls.add(function)
-        if self._free_run is not None:
-            self._free_run.leave()
-        # Either it was called, or it never is: a caller that was refused must not find it done later.
-        if concurrent.futures.wait([future], timeout_s).not_done and future.cancel():
-            raise DeviceError(
-                self.name,
-                f"the loop did not answer within {timeout_s:g} s: nothing was done",
-                "A call to the device or a controller's update hangs: check the bus, or restart the driver",
-            )
-        if concurrent.futures.wait([future], timeout_s).not_done:
-            raise DeviceError(
-                self.name,
-                f"the loop has begun with what was asked, and did not end it within {2 * timeout_s:g} s",
-                "A call to the device hangs: check its bus, and the driver's state before you ask again",
-            )
-        return future.result()
-
-    def _run(self) -> None:
-        refused = apply_realtime(self._realtime)
-        if refused:
-            self._on_refused(refused)
-        fraction = ProcessorFraction.of_first()
-        deadlines = Deadlines(round(self.period_s * 1e9))
-        monotonic_ns, free_run = time.monotonic_ns, self._free_run
-        # One count of all cycles, in the form that runs most of them.
-        begin, end = (
-            (self.statistics.begin, self.statistics.end)
-            if free_run is None
-            else (free_run.begin_paced, free_run.end_paced)
-        )
-        before_ns = monotonic_ns()
-        stopped = self._stop.is_set
-        try:
-            while not stopped():
-                if free_run is not None:
-                    free_run.arm()
-                    if not self._calls and not stopped() and free_run.run():
-                        before_ns = monotonic_ns()
-                        deadlines = Deadlines(round(self.period_s * 1e9))
-                        self._calls.answer()
-                        if fraction is not None and (gave_up := fraction.give_up(self.name)):
-                            fraction = None
-                            self._on_refused([gave_up])
-                        continue
-                start_ns = deadlines.wait()
-                self.missed = deadlines.missed
-                begin(start_ns, deadlines.missed)
-                now_ns = start_ns
-                if self._calls:
-                    self._calls.answer()
-                    # A call may have read the device: time must not run backwards for it.
-                    now_ns = monotonic_ns()
-                self._cycle(now_ns * 1e-9, (now_ns - before_ns) * 1e-9)
-                before_ns = now_ns
-                end(monotonic_ns())
-                if fraction is not None and (gave_up := fraction.give_up(self.name)):
-                    fraction = None
-                    self._on_refused([gave_up])
-        except BaseException as error:  # the device must be made safe, whatever happened
-            self._on_failure(error)
-        finally:
-            self._stop.set()
-            self._calls.refuse()

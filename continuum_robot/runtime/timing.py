@@ -7,7 +7,7 @@ import math
 
 import cython
 
-from continuum_robot.runtime.reports import LoopReport
+from continuum_robot.runtime.reports import LoopReport, ResponseReport
 from continuum_robot.stepped.buffers import counters, stepped
 from continuum_robot.stepped.system_calls import monotonic_ns, sleep_until_ns
 
@@ -198,3 +198,52 @@ class Deadlines:
             self.missed = (start_ns - self.deadline_ns) // self.period_ns
             self.deadline_ns += self.missed * self.period_ns
         return start_ns
+
+
+@cython.cclass
+class LoopTiming:
+    """Deadlines of a loop, statistics of its cycles, and the times from their beginning to the command written."""
+
+    deadlines: Deadlines
+    statistics = cython.declare(LoopStatistics, visibility="readonly")
+    responses: Histogram
+    period_ns: cython.longlong
+
+    def __init__(self, period_ns: int) -> None:
+        self.period_ns, self.deadlines = period_ns, Deadlines(period_ns)
+        self.statistics, self.responses = LoopStatistics(), Histogram(1.0, 20_000.0)
+
+    def restart(self) -> None:
+        """A grid of deadlines from now on, and statistics of it."""
+        self.deadlines = Deadlines(self.period_ns)
+        self.reset_statistics()
+
+    def begin_paced(self) -> int:
+        """Wait for the next deadline, for a cycle that Python code runs; when it begins, ns."""
+        start_ns: cython.longlong
+        with cython.nogil:
+            start_ns = self.deadlines.wait()
+            self.statistics.begin(start_ns, self.deadlines.missed)
+        return start_ns
+
+    def end_paced(self) -> None:
+        """Such a cycle ends."""
+        self.statistics.end(monotonic_ns())
+
+    def responded(self, duration_ns: int) -> None:
+        """Such a cycle had written ``duration_ns`` (ns) after its beginning."""
+        self.responses.add(duration_ns)
+
+    @property
+    def missed(self) -> int:
+        """Deadlines that passed before the newest cycle."""
+        return self.deadlines.missed
+
+    def response_report(self) -> ResponseReport:
+        """Times from a cycle's beginning to its command written, since the last reset."""
+        return ResponseReport.of(self.responses)
+
+    def reset_statistics(self) -> None:
+        """Start the statistics over."""
+        self.statistics.reset()
+        self.responses.reset()

@@ -226,9 +226,7 @@ class VirtualStack(QuietWatcher):
             self.actuators.read(0.0)  # its time begins
         form = interpreted_form("virtual time")
         safety = make_safety(self.robot, form, safety_settings, period_s=self.period_s)
-        self.loop = make_loop(
-            self.robot, self.actuators, self, lambda _cycle, _form: self.pace, form=form, safety=safety
-        )
+        self.loop = make_loop(self.robot, self.actuators, self, self.pace, form=form, safety=safety)
         self.controller: Any
         if controller is None:
             self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)

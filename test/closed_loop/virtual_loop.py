@@ -59,7 +59,7 @@ class VirtualLoop(QuietWatcher):
             self.actuators.read(0.0)  # its time begins
         form = interpreted_form("virtual time")
         self.safety = make_safety(robot, form, safety_settings, period_s=self.period_s)
-        self.driver = make_loop(robot, self.actuators, self, lambda _cycle, _form: self.pace, safety=self.safety)
+        self.driver = make_loop(robot, self.actuators, self, self.pace, safety=self.safety)
         self.controller = controller_of(robot, form.parts, robot_model(robot).feedforward)
         timeout_s = robot.control.state_timeout_s
         self.driver.cycle.attach(ControllerCycle(self.controller, self._input, timeout_s, self.period_s))

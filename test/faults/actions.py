@@ -28,9 +28,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reaction_settings import RETRACT, ReactionSettings
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, TORQUE_OFF, StopPolicy
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.cache import cached_library
 from continuum_robot.runtime.cycle.driver_loop import HANG_S
-from continuum_robot.runtime.periodic import PeriodicThread
 from continuum_robot.simulation import faults
 from faults.kinds import ALL, ONE, REST, Kind
 from faults.virtual import Command, VirtualStand
@@ -242,12 +242,12 @@ def _call_late(stand: VirtualStand, _tendon: int) -> None:
     """A deactivation asked of a loop that hangs, in a thread of its own: the one of virtual time cannot."""
     begun, goes_on = threading.Event(), threading.Event()
 
-    def cycle(_now_s: float, _elapsed_s: float) -> None:
+    def cycle(*_numbers: float) -> None:
         begun.set()
         goes_on.wait()
 
     failures: list[BaseException] = []
-    loop = PeriodicThread("loop", 0.001, cycle, on_failure=failures.append, on_refused=lambda _lines: None)
+    loop = ControlThread("loop", 0.001, cycle, on_failure=failures.append)
     loop.start()
     begun.wait()
     try:

@@ -138,6 +138,14 @@ def test_without_ros_the_build_asks_for_no_package_of_ros(tmp_path: Path) -> Non
         assert ("ros-" in done.stdout) is expected
 
 
+def test_the_control_cycle_comes_compiled(without_ros: Path, tmp_path: Path) -> None:
+    code = "from continuum_robot.runtime.cycle.forms import compiled_form as form; print(form().name, form().reason)"
+    no_compiler = {"PATH": str(without_ros), "CONTINUUM_ROBOT_CACHE": str(tmp_path / "cache")}
+    printed = run(without_ros / "python", "-c", code, folder=tmp_path, **no_compiler).stdout
+    assert printed.startswith("compiled"), printed
+    assert not (tmp_path / "cache").exists()
+
+
 def test_without_ros_the_library_and_check_work(without_ros: Path, tmp_path: Path) -> None:
     code = (
         "from continuum_robot import load_robot\n"

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.drivers.safety.heat_watch import HeatWatch
-from continuum_robot.nodes.driver.heat_memory import HeatMemory
+from continuum_robot.nodes.driver.stored import StoredHeat
 from continuum_robot.robot.loading import load_robot
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -33,7 +33,9 @@ class Log:
 def begin(folder, *, simulated=False):
     """A driver program that starts: its memory, its new model, and what it logs."""
     log = Log()
-    memory = HeatMemory(SimpleNamespace(simulated=simulated, get_logger=lambda: log), lambda: folder)
+    memory = StoredHeat(
+        SimpleNamespace(node=SimpleNamespace(simulated=simulated, get_logger=lambda: log), folder=folder)
+    )
     heat = HeatWatch(ROBOT.actuators, [0.1] * N)
     memory.begin(ROBOT, heat)
     return memory, heat, log.lines

@@ -23,9 +23,10 @@ from continuum_robot.identification.procedures.procedure import CANCELLED, Found
 from continuum_robot.identification.procedures.record import record_path, simulated_folder
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop
 from continuum_robot.runtime.machine import allowed_priority
-from continuum_robot.runtime.pace import Pace, RealTimePace, VirtualPace
+from continuum_robot.runtime.pace import Pace, VirtualPace
 from continuum_robot.runtime.periodic import FIFO_PRIORITY, FrozenGarbage, RealtimeSettings, waiting_for_loop
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.wire.hardware import SimulatedHardware, switched_on
@@ -46,7 +47,7 @@ class ProcedureDevices(QuietWatcher):
     ) -> None:
         self.robot, self.strings, self.pace, self._tracker = robot, strings, pace, tracker
         self.failure = ""
-        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: pace)
+        self.loop = make_loop(robot, actuators, self, pace)
         self.loop.safety.positions_known = False
 
     def wait(self, duration_s: float) -> bool:
@@ -128,7 +129,7 @@ def opened(
         pace = (
             VirtualPace(period_s, on_step=on_step)
             if simulated
-            else RealTimePace(period_s, realtime=RealtimeSettings(allowed_priority(FIFO_PRIORITY)))
+            else ControlThread("tendon_driver", period_s, realtime=RealtimeSettings(allowed_priority(FIFO_PRIORITY)))
         )
         if actuators is not None:
             pass
@@ -184,7 +185,7 @@ def completed(devices: ProcedureDevices, procedure: Procedure[Found], title: str
     Where it ended early this prints why, and ends the command with its exit code.
     """
     columns = (TextColumn("{task.fields[title]}"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    first = waiting_for_loop() if isinstance(devices.pace, RealTimePace) else contextlib.nullcontext()
+    first = waiting_for_loop() if isinstance(devices.pace, ControlThread) else contextlib.nullcontext()
     with first, Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("switching the torque on (the rotors may be aligned first)", total=1.0, title=title)
         run = devices.begin(procedure)

@@ -17,13 +17,13 @@ from continuum_robot.drivers.backends import boards_of, simulated_tendon_actuato
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.forms import Form
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import (
     FIFO_PRIORITY,
     FrozenGarbage,
-    PeriodicThread,
     RealtimeSettings,
     ask_for_short_slices,
     simulator_settings,
@@ -68,7 +68,8 @@ def measure_form(robot: Robot, form: Form, wait: Callable[[], object]) -> dict[s
         actuators.open()
         # As the node asks for it.
         realtime = RealtimeSettings(allowed_priority(FIFO_PRIORITY))
-        loop = make_loop(robot, actuators, watcher, real_time(PERIOD_S, realtime=realtime), form=form)
+        thread = ControlThread("tendon_driver", PERIOD_S, realtime=realtime)
+        loop = make_loop(robot, actuators, watcher, thread, form=form)
         reference = parts.ReferenceInput(robot.coordinate_count)
         controller = parts.ClarkeController(robot)
         loop.cycle.attach(parts.ControllerCycle(controller, reference, robot.control.state_timeout_s, PERIOD_S))
@@ -144,12 +145,11 @@ def _simulate(robot: Robot, namespace: str, asked: Connection) -> None:
     ask_for_short_slices()
     simulator = Simulator(robot, WIRE, namespace=namespace)
     simulator.open()
-    loop = PeriodicThread(
+    loop = ControlThread(
         "simulated boards",
         STEP_NS * 1e-9,
-        lambda now_s, _elapsed_s: simulator.step(now_s),
+        lambda now_s, _elapsed_s, _missed: simulator.step(now_s),
         on_failure=lambda _error: asked.close(),
-        on_refused=lambda _sentences: None,
         realtime=simulator_settings(),
     )
     FrozenGarbage.hold()

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
@@ -18,17 +17,11 @@ from continuum_robot.srv import SwitchController
 class ControllerSwitch:
     """Serves ``switch_controller``. In the executor's thread."""
 
-    def __init__(
-        self,
-        node: ManagedNode,
-        slot: ControllerSlot | None,
-        loop: Callable[[], DriverLoop | None],
-        publish_status: Callable[[], None],
-    ) -> None:
-        self._node, self._slot, self._loop, self._publish_status = node, slot, loop, publish_status
+    def __init__(self, context: DriverContext, slot: ControllerSlot | None) -> None:
+        self._context, self._node, self._slot = context, context.node, slot
         self._commander = TOPIC if slot is None else CLARKE
         self._to_tip = False
-        node.create_service(SwitchController, "switch_controller", self._serve)
+        self._node.create_service(SwitchController, "switch_controller", self._serve)
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -38,7 +31,7 @@ class ControllerSwitch:
     @property
     def active(self) -> str:
         """Name of the controller that commands, or will where the driver obeys; "" while not configured."""
-        loop = self._loop()
+        loop = self._context.loop
         if loop is None:
             return ""
         if loop.cycle.holds_tensions:
@@ -57,9 +50,7 @@ class ControllerSwitch:
         """Let another controller command from the next cycle on."""
         if name not in self.available:
             raise ParameterError("controller", name, f"one of {', '.join(self.available)}")
-        loop = self._loop()
-        if loop is None:
-            raise DeviceError("tendon_driver", "is not configured", "Bring the stack up first")
+        loop = self._context.configured
         if name == self.active:
             return
         if name in (CLARKE, TIP) and (self._slot is None or not self._slot.acts):
@@ -71,14 +62,14 @@ class ControllerSwitch:
         loop.hold_tensions(on=name == HOLD_TENSION)  # where that is refused nothing changes
         self._to_tip = name == TIP
         self._node.get_logger().info(f"controller {name}: it commands from now on")
-        self._publish_status()
+        self._context.publish_status()
 
     @property
     def _without_tip(self) -> str:
         """Why no controller of the tip is there, "" where it is."""
         if self._slot is None:
             return "the controller in the driver's cycle, which it needs, is not there"
-        loop = self._loop()
+        loop = self._context.loop
         return "the driver is not configured" if loop is None else loop.robot.traits.without_tip_control
 
     def _serve(self, request: Any, response: Any) -> Any:

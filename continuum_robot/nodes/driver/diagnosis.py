@@ -5,22 +5,19 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from continuum_robot.drivers.protocols import CountsFromPowerOn
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
-from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.driver.cogging import StoredCogging
 from continuum_robot.nodes.driver.commands import CommandInput
+from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
-from continuum_robot.nodes.driver.homing import StoredHoming
+from continuum_robot.nodes.driver.stored import StoredCogging, StoredHoming
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
-from continuum_robot.runtime.cycle.forms import Form
 
 
 class DriverDiagnosis:
@@ -28,8 +25,7 @@ class DriverDiagnosis:
 
     def __init__(
         self,
-        node: ManagedNode,
-        loop: Callable[[], DriverLoop | None],
+        context: DriverContext,
         thresholds: LoopThresholds,
         *,
         faults: DriverFaults,
@@ -37,10 +33,9 @@ class DriverDiagnosis:
         cogging: StoredCogging,
         commands: CommandInput,
         controllers: ControllerSwitch,
-        form: Callable[[], Form],
     ) -> None:
-        self._node, self._loop, self._thresholds = node, loop, thresholds
-        self._faults, self._homing, self._commands, self._form = faults, homing, commands, form
+        self._context, self._node, self._thresholds = context, context.node, thresholds
+        self._faults, self._homing, self._commands = faults, homing, commands
         self._controllers, self._cogging = controllers, cogging
         self.activated_ns = 0
         for name, task in (
@@ -49,7 +44,7 @@ class DriverDiagnosis:
             ("round_trip", self._diagnose_round_trip),
             ("bus", self._diagnose_bus),
         ):
-            node.diagnostics.add_task(name, task)
+            self._node.diagnostics.add_task(name, task)
 
     def driver_status(self) -> DiagnosticStatus:
         """The status that is latched on ``driver_status``."""
@@ -58,7 +53,7 @@ class DriverDiagnosis:
         return builder.to_message()
 
     def _diagnose_driver(self, status: StatusBuilder) -> None:
-        faults, loop, missing = self._faults, self._loop(), self._homing.missing
+        faults, loop, missing = self._faults, self._context.loop, self._homing.missing
         names, reason, state = faults.names, faults.estop_reason, faults.state
         action, fallback = faults.stop_action, faults.fallback_holds
         if names:
@@ -90,11 +85,11 @@ class DriverDiagnosis:
             status.summary(Level.WARN, missing)
 
     def _diagnose_loop(self, status: StatusBuilder) -> None:
-        loop = self._loop()
+        loop = self._context.loop
         report = None if loop is None else loop.pace.report()
         if loop is not None and report is None:
             status.summary(Level.OK, "in lock-step")
-            form = self._form()
+            form = self._context.form
             status.add("real_time_factor", getattr(loop.pace, "real_time_factor", math.nan))
             status.add("cycles", loop.cycle.cycles)
             status.add("missed_cycles", 0)
@@ -115,7 +110,7 @@ class DriverDiagnosis:
         status.add("missed_fraction", safety.missed_fraction)
         status.add("worst_latency_s", safety.worst_latency_s)
         status.add("late_latency_s", safety.late_latency_s)
-        form = self._form()
+        form = self._context.form
         status.add("cycle", form.name)
         status.add("cycle_reason", form.reason)
         status.add("states_not_published", loop.rows_lost)
@@ -179,7 +174,7 @@ class DriverDiagnosis:
         status.add("temperature_modelled", bool(heat.modelled))
 
     def _diagnose_bus(self, status: StatusBuilder) -> None:
-        loop = self._loop()
+        loop = self._context.loop
         reading = None if loop is None else loop.reading
         if self._faults.bus_problem:
             status.summary(Level.ERROR, self._faults.bus_problem)

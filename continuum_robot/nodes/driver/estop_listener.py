@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
 
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.msg import EstopButton
-from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.spinning import Spinner
+from continuum_robot.nodes.driver.context import DriverContext
+from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.publisher_subscription import PublisherNode, publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
@@ -24,29 +24,14 @@ GRAPH_EVERY = 5
 """The graph is asked every so many periods."""
 
 
-class Obeys(Protocol):
-    """Who acts on the e-stop; called in the listener's thread."""
-
-    def press(self, reason: str) -> None:
-        """An input is pressed."""
-
-    def let_go(self) -> None:
-        """No input is pressed any more."""
-
-    def tell(self) -> None:
-        """Who holds it has changed."""
-
-    def serve_estop(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """Answers the service ``estop``."""
-
-
 class EstopListener:
     """Serves ``estop``, topic and service, ``estop_button`` and ``release_estop``, in a thread of its own.
 
     A transition runs in the executor's thread, and an activation may wait for a board for a quarter of a minute.
     """
 
-    def __init__(self, node: ManagedNode, inputs: EstopInputs, obeys: Obeys) -> None:
+    def __init__(self, context: DriverContext, inputs: EstopInputs, faults: DriverFaults) -> None:
+        node = context.node
         # Hidden from lists, as its name begins with an underscore. Names are resolved by the node, with its remappings;
         # the command line would give this one the node's own name.
         self._node = PublisherNode(
@@ -57,7 +42,7 @@ class EstopListener:
             enable_rosout=False,
             start_parameter_services=False,
         )
-        self._inputs, self._obeys = inputs, obeys
+        self._context, self._inputs, self._faults = context, inputs, faults
         self._texts: tuple[str, ...] = ()
         self._looks = 0
         self._topic = node.resolve_topic_name("estop")
@@ -66,7 +51,7 @@ class EstopListener:
         self._node.subscribe_with_publisher(
             EstopButton, node.resolve_topic_name("estop_button"), self._on_button, qos.switch_subscription()
         )
-        self._node.create_service(Trigger, node.resolve_service_name("estop"), obeys.serve_estop)
+        self._node.create_service(Trigger, node.resolve_service_name("estop"), faults.serve_estop)
         self._node.create_service(ReleaseEstop, node.resolve_service_name("release_estop"), self._serve_release)
         self._timer = self._node.create_timer(JUDGE_PERIOD_S, self._look, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.cancel()  # until there is something to watch
@@ -81,7 +66,7 @@ class EstopListener:
     def _on_switch(self, message: Bool, gid: bytes) -> None:
         self._inputs.switch(gid, pressed=message.data)
         if message.data:
-            self._obeys.press("topic")
+            self._faults.press("topic")
         self._act()
 
     def _on_button(self, message: EstopButton, gid: bytes) -> None:
@@ -117,10 +102,10 @@ class EstopListener:
         before, self._texts = self._texts, texts
         for holder in holders:
             if holder.latches and str(holder) not in before:
-                self._obeys.press(f"{holder.name} {holder.state}")
+                self._faults.press(f"{holder.name} {holder.state}")
         if not holders:
-            self._obeys.let_go()
-        self._obeys.tell()
+            self._faults.let_go()
+        self._context.publish_status()
 
     def _serve_release(self, request: ReleaseEstop.Request, response: ReleaseEstop.Response) -> ReleaseEstop.Response:
         holder = check_request("ReleaseEstop", request).holder

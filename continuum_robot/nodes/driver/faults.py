@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from std_srvs.srv import Trigger
 
@@ -14,8 +14,8 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT, ESTOP, FAULTS, LOOP_HANGS
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
-from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.driver.heat_memory import HeatMemory
+from continuum_robot.nodes.driver.context import DriverContext
+from continuum_robot.nodes.driver.stored import StoredHeat
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE, TORQUE_OFF
 from continuum_robot.runtime.cycle.assembly import make_safety
@@ -43,17 +43,9 @@ class DriverFaults:
     thread, from the executor's, and from the loop's.
     """
 
-    def __init__(
-        self,
-        node: ManagedNode,
-        loop: Callable[[], DriverLoop | None],
-        publish_status: Callable[[], None],
-        inputs: EstopInputs,
-        heat: HeatMemory,
-        hangs: Callable[[], bool],
-    ) -> None:
-        self._node, self._loop, self._publish_status = node, loop, publish_status
-        self._inputs, self._heat, self._hangs = inputs, heat, hangs
+    def __init__(self, context: DriverContext, inputs: EstopInputs, heat: StoredHeat) -> None:
+        self._context, self._node = context, context.node
+        self._inputs, self._heat = inputs, heat
         self.last_fault = ""
         self.bus_problem = ""
         self._safety: TendonSafety | None = None
@@ -90,7 +82,7 @@ class DriverFaults:
         """State of the safety logic: ``inactive``, ``active``, ``safe``; ``unconfigured`` before it exists."""
         if self._safety is None:
             return "unconfigured" if self._early_estop is None else "safe"
-        return "safe" if self._hangs() else self._safety.state
+        return "safe" if self._context.hangs else self._safety.state
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +93,7 @@ class DriverFaults:
         own = safety.estop_reason if safety.estop_reason in OWN_REASONS else ESTOP
         faults = safety.faults
         # A cycle that hangs latches when it goes on; until then nobody else clears these.
-        faults += (LOOP_HANGS,) if self._hangs() and LOOP_HANGS not in faults else ()
+        faults += (LOOP_HANGS,) if self._context.hangs and LOOP_HANGS not in faults else ()
         faults += (ESTOP,) if safety.estop_asked and ESTOP not in faults else ()
         return tuple(own if fault == ESTOP else fault for fault in faults)
 
@@ -119,9 +111,7 @@ class DriverFaults:
     def estop_latched(self) -> bool:
         """Whether an e-stop is latched."""
         safety = self._safety
-        return self._early_estop is not None or (
-            safety is not None and (safety.estop_asked or ESTOP in safety.faults)
-        )
+        return self._early_estop is not None or (safety is not None and (safety.estop_asked or ESTOP in safety.faults))
 
     @property
     def estop_reason(self) -> str:
@@ -139,7 +129,7 @@ class DriverFaults:
         """Latch the e-stop: the tendons are released, or what the robot file states."""
         release = reason in OWN_REASONS
         with self._lock:
-            safety, loop = self._safety, self._loop()
+            safety, loop = self._safety, self._context.loop
             if safety is None:
                 self._early_estop = (reason, held)
                 self.last_fault = ESTOP
@@ -149,7 +139,7 @@ class DriverFaults:
         if safety is not None and loop is not None and not loop.estop(reason, held=held, release=release):
             problem = self._past(loop)
             self._node.get_logger().error(f"e-stop ({reason}): {problem}")
-        self._publish_status()
+        self._context.publish_status()
         return problem
 
     def _past(self, loop: DriverLoop) -> str:
@@ -178,10 +168,6 @@ class DriverFaults:
             elif self._early_estop is not None:
                 self._early_estop = (self._early_estop[0], False)
 
-    def tell(self) -> None:
-        """Who holds the e-stop has changed."""
-        self._publish_status()
-
     def serve_estop(self, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         """Answers the service ``estop``."""
         problem = self.estop("service")
@@ -201,7 +187,7 @@ class DriverFaults:
             response.message = f"refused, the inputs are not neutral: {meanings}"
             return response
         self.bus_problem = ""
-        self._publish_status()
+        self._context.publish_status()
         active = self._node.state == "active"
         response.success = True
         response.message = "faults cleared" + ("; deactivate and activate to go on" if active else "")
@@ -219,7 +205,7 @@ class DriverFaults:
         """Clear the faults, or say what is not neutral."""
         if self.estop_holders:
             return (ESTOP,)
-        safety, loop = self._safety, self._loop()
+        safety, loop = self._safety, self._context.loop
         if safety is None:
             self._early_estop = None
             return ()
@@ -248,12 +234,12 @@ class DriverFaults:
             )
         if new_faults:
             self.last_fault = self.names[-1]
-        self._publish_status()
+        self._context.publish_status()
 
     def _reason(self, fault: str) -> str:
         if fault == ESTOP and self._safety is not None:
             return f" ({self._safety.estop_reason})"
-        loop = self._loop()
+        loop = self._context.loop
         if fault != DEVICE_FAULT or loop is None:
             return ""
         return f" ({', '.join(loop.devices.device_faults)})"
@@ -266,7 +252,7 @@ class DriverFaults:
 
     def on_hang(self) -> None:
         """As :class:`LoopWatcher`: log and publish that a cycle does not end, or that it did."""
-        loop = self._loop()
+        loop = self._context.loop
         if loop is None:
             return
         if loop.hangs:
@@ -277,7 +263,7 @@ class DriverFaults:
             )
         else:
             self._node.get_logger().warning("the control cycle goes on")
-        self._publish_status()
+        self._context.publish_status()
         self._node.diagnostics.publish()
 
     def on_failure(self, error: BaseException) -> None:
@@ -285,8 +271,4 @@ class DriverFaults:
         self.last_fault = "internal_error"
         self._node.defect = repr(error)
         self._node.report_error("the driver's loop failed", error)
-        self._publish_status()
-
-    def on_refused(self, sentences: Sequence[str]) -> None:
-        """As :class:`LoopWatcher`: log the ``sentences``."""
-        self._node.warn_of_all(sentences)
+        self._context.publish_status()

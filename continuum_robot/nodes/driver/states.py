@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
 
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
@@ -73,8 +72,8 @@ class StatePublisher:
 class OtherDriver:
     """Notices a driver of the same name in the DDS domain, while this one does not publish itself."""
 
-    def __init__(self, node: Any, publishing: Callable[[], bool]) -> None:
-        self._publishing = publishing
+    def __init__(self, context: DriverContext) -> None:
+        self._context, node = context, context.node
         self._topic = node.resolve_topic_name("tendon_states")
         self._heard_s = self._closed_s = float("-inf")
         # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
@@ -95,5 +94,5 @@ class OtherDriver:
 
     def _on_states(self, _data: bytes) -> None:
         """Before this driver publishes, states are another driver's. A dead driver would still be listed a while."""
-        if not self._publishing() and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
+        if self._context.loop is None and time.monotonic() - self._closed_s > FOREIGN_STATES_S:
             self._heard_s = time.monotonic()

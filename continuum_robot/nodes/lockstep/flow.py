@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
-from continuum_robot.runtime.periodic import PeriodicThread, Result
+from continuum_robot.runtime.control_thread import ControlThread, Result
 from continuum_robot.runtime.timing import LoopStatistics
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FlowTimer(Protocol):
 
 
 class FlowLoop(Protocol):
-    """A cycle at a fixed rate: see :class:`~continuum_robot.runtime.periodic.PeriodicThread`."""
+    """A cycle at a fixed rate: see :class:`~continuum_robot.runtime.control_thread.ControlThread`."""
 
     period_s: float
     statistics: LoopStatistics
@@ -154,7 +154,11 @@ class RealFlow:
         on_failure: Callable[[BaseException], None],
     ) -> FlowLoop:
         """See :meth:`Flow.create_loop`."""
-        return PeriodicThread(name, period_s, cycle, on_failure=on_failure, on_refused=self._node.warn_of_all)
+
+        def timed(now_s: float, elapsed_s: float, _missed: int) -> None:
+            cycle(now_s, elapsed_s)
+
+        return ControlThread(name, period_s, timed, on_failure=on_failure, on_refused=self._node.warn_of_all)
 
     def hold(self, future: Future[Any]) -> None:
         """Does nothing: real time waits for nobody."""

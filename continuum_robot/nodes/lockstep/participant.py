@@ -17,7 +17,7 @@ from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher, FlowTim
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, FlatLayout
 from continuum_robot.runtime.clock import SteppedClock
-from continuum_robot.runtime.periodic import Result
+from continuum_robot.runtime.control_thread import Result
 from continuum_robot.runtime.timing import LoopStatistics
 from continuum_robot.runtime.turns import SteppedTimers
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's loop put together: safety logic, cycle and pace around actuators. Everybody who drives uses this."""
+"""The driver's loop put together: safety logic, cycle and pace around actuators. Whatever drives a robot uses this."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.drivers.safety.settings import SafetySettings
@@ -12,12 +11,11 @@ from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
 from continuum_robot.runtime.cycle.loop_reports import LoopWatcher
-from continuum_robot.runtime.free_run import FreeRun
-from continuum_robot.runtime.pace import Pace, RealTimePace
-from continuum_robot.runtime.periodic import RealtimeSettings
+from continuum_robot.runtime.pace import Pace
 
 PERIOD_S = 0.001
 
@@ -66,7 +64,7 @@ def make_loop(
     robot: Robot,
     actuators: TendonActuators,
     watcher: LoopWatcher,
-    pace: Callable[[Any, Form], Pace],
+    pace: Pace,
     *,
     form: Form | None = None,
     safety: TendonSafety | None = None,
@@ -82,19 +80,6 @@ def make_loop(
     safety = safety or make_safety(robot, form)
     part, reports = in_cycle(actuators)
     cycle = form.parts.DriverCycle(part, safety, robot.tendon_count, robot.coordinate_count, number=number)
-    return DriverLoop(robot, actuators, safety, cycle, pace(cycle, form), watcher, reports)
-
-
-def real_time(
-    period_s: float = PERIOD_S,
-    *,
-    realtime: RealtimeSettings | None = None,
-    on_refused: Callable[[Sequence[str]], None] = lambda _sentences: None,
-) -> Callable[[Any, Form], Pace]:
-    """For :func:`make_loop`: cycles in real time, without the interpreter lock where they are compiled."""
-
-    def pace(cycle: Any, form: Form) -> Pace:
-        free_run = FreeRun(form.parts, cycle, period_s) if form.compiled else None
-        return RealTimePace(period_s, on_refused=on_refused, realtime=realtime, free_run=free_run)
-
-    return pace
+    if form.compiled and isinstance(pace, ControlThread):
+        pace.run_compiled(form.parts.CycleLoop, cycle)
+    return DriverLoop(robot, actuators, safety, cycle, pace, watcher, reports)

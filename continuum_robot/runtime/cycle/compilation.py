@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled form of the cycle: the modules of stepped code as one C file, kept in the user's cache.
+"""The compiled form of the cycle: the modules of stepped code as one C file, built when the package is installed.
+
+Where the sources changed since, or the installation had no compiler, it is built at first use and kept in the user's
+cache.
 
 The modules stand one after the other in one source, without their imports of each other, so that the C compiler sees
 calls from one to the next. Floats are not contracted or reordered: both forms give the same bits.
@@ -18,12 +21,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-from continuum_robot.drivers.backends import cycle_modules
+import continuum_robot
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.runtime.cycle.cache import cached_library
 
@@ -75,8 +79,8 @@ _AFTER_DEVICES = (
 NAME = "continuum_robot_cycle"
 SWITCH = "CONTINUUM_ROBOT_CYCLE"
 """Environment variable: ``interpreted`` keeps the compiled form from being used."""
-# -O1 halves the instructions of a cycle for some seconds of compiling, once a version. Without NDEBUG, Python's own
-# assertions take seconds.
+# At 1 kHz the code is never warm: -O2 takes a tenth more time a cycle than -O1, and as much in a tight loop. Without
+# NDEBUG, Python's own assertions take seconds of compiling.
 _FLAGS = ("-O1", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
 _DIRECTIVES = {
     "boundscheck": False,
@@ -99,12 +103,20 @@ ctypedef void (*RodDynamics)(void*, void*, double*, double*, double*, void*, dou
 """
 
 
-def modules() -> tuple[str, ...]:
-    """Modules of stepped code below ``continuum_robot``, each behind those that it imports.
+_ROOT = Path(__file__).resolve().parents[2]
 
-    Asked where they are compiled only: it imports every device that has some.
-    """
-    return (*_BEFORE_DEVICES, *cycle_modules(), *_AFTER_DEVICES)
+
+def modules() -> tuple[str, ...]:
+    """Modules of stepped code below ``continuum_robot``, each behind those that it imports."""
+    return (*_BEFORE_DEVICES, *_of_devices(), *_AFTER_DEVICES)
+
+
+def _of_devices() -> Iterator[str]:
+    """Those in ``CYCLE_MODULES`` of each device; read and not imported, since a build has none of its libraries."""
+    for file in sorted(_ROOT.glob("drivers/*/device.py")):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CYCLE_MODULES":
+                yield from (f"drivers.{file.parent.name}.{name}" for name in ast.literal_eval(node.value))
 
 
 class NotCompiledError(ContinuumRobotError):
@@ -121,28 +133,33 @@ def compiled_cycle(progress: Callable[[str], None] | None = None) -> ModuleType:
 @functools.cache
 def _loaded(progress: Callable[[str], None] | None) -> ModuleType:
     source = amalgamated()
-    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
-    if compiler is None:
-        raise NotCompiledError("there is no C compiler (looked for cc and gcc)")
-    headers = sysconfig.get_paths()["include"]
-    if not Path(headers, "Python.h").exists():
-        raise NotCompiledError(f"the headers of Python are not installed ({headers}/Python.h)")
-    try:
-        from Cython import __version__ as version  # noqa: PLC0415 - only where it has to be compiled
-    except ImportError as error:
-        raise NotCompiledError("Cython is not installed: pip install cython") from error
-    made_of = (source, version, sys.version, compiler, *_FLAGS, str(_DIRECTIVES), _DECLARATIONS)
-    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
+    name = _file_name(source)
+    if (library := _installed(name)) is not None:
+        with contextlib.suppress(ImportError):  # of another C library: it is built again
+            return _module(str(library))
 
     def build(folder: Path) -> Path:
         if progress is not None:
             progress("compiling the control cycle (once) ...")
-        return _compile(source, folder, compiler, headers)
+        return _compile(source, folder)
 
     try:
-        return cached_library(f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}", build, _module)
+        return cached_library(name, build, _module)
     except (OSError, ImportError) as error:
         raise NotCompiledError(str(error)) from error
+
+
+def _file_name(source: str) -> str:
+    """Of the library of this source: another one where anything in it is different."""
+    made_of = (source, *_FLAGS, str(_DIRECTIVES), _DECLARATIONS)
+    key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
+    return f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def _installed(name: str) -> Path | None:
+    """The library that was built with the package, whose built half may lie beside a checkout."""
+    found = (Path(folder, "runtime", "cycle", name) for folder in continuum_robot.__path__)
+    return next((file for file in found if file.is_file()), None)
 
 
 def _module(path: str) -> ModuleType:
@@ -154,12 +171,11 @@ def _module(path: str) -> ModuleType:
 
 def amalgamated() -> str:
     """The modules as one source: imports of each other taken out, ``@stepped`` spelt as Cython's own decorators."""
-    root = Path(__file__).resolve().parents[2]
     names = modules()
     own = {f"continuum_robot.{name}" for name in names}
     parts = ["from __future__ import annotations"]
     for name in names:
-        text = root.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        text = _ROOT.joinpath(*name.split(".")).with_suffix(".py").read_text(encoding="utf-8")
         lines = text.splitlines()
         for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and (node.module in own or node.module == "__future__"):
@@ -175,10 +191,18 @@ def _in_cython(line: str) -> str:
     return re.sub(r"\bin indices\(", "in range(", spelt)
 
 
-def _compile(source: str, folder: Path, compiler: str, headers: str) -> Path:
-    from Cython.Compiler.Main import CompilationOptions  # noqa: PLC0415
-    from Cython.Compiler.Main import compile as to_c  # noqa: PLC0415
-
+def _compile(source: str, folder: Path) -> Path:
+    compiler = shutil.which(os.environ.get("CC", "cc")) or shutil.which("gcc")
+    if compiler is None:
+        raise NotCompiledError("there is no C compiler (looked for cc and gcc)")
+    headers = sysconfig.get_paths()["include"]
+    if not Path(headers, "Python.h").exists():
+        raise NotCompiledError(f"the headers of Python are not installed ({headers}/Python.h)")
+    try:
+        from Cython.Compiler.Main import CompilationOptions  # noqa: PLC0415 - only where it has to be compiled
+        from Cython.Compiler.Main import compile as to_c  # noqa: PLC0415
+    except ImportError as error:
+        raise NotCompiledError("Cython is not installed: pip install cython") from error
     written = Path(folder, f"{NAME}.py")
     written.write_text(source, encoding="utf-8")
     written.with_suffix(".pxd").write_text(_DECLARATIONS, encoding="utf-8")
@@ -197,9 +221,13 @@ def _compile(source: str, folder: Path, compiler: str, headers: str) -> Path:
 
 
 def main() -> int:
-    """Compile the cycle now, so that nothing has to wait for it later; a line says where it cannot be had."""
+    """Compile the cycle into a folder, for an installation; a line says where it cannot be had."""
+    folder, source = Path(sys.argv[1]), amalgamated()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     try:
-        compiled_cycle(lambda line: print(line, flush=True))  # noqa: T201 - called by the Makefile
+        with tempfile.TemporaryDirectory(prefix="continuum_robot_") as work:
+            shutil.copy(_compile(source, Path(work)), folder / _file_name(source))
     except NotCompiledError as error:
         print(f"the control cycle will run interpreted: {str(error).partition(chr(10))[0]}")  # noqa: T201
     return 0

@@ -49,7 +49,6 @@ class DriverCycle:
     commands: Mailbox
     controls: cython.bint
     holds: cython.bint
-    held: cython.double[::1]
     held_known: cython.bint
     desired: cython.double[::1]
     desired_size: cython.int
@@ -85,7 +84,7 @@ class DriverCycle:
         self.reading = ReadingBuffer(tendon_count)
         self.cogging, self.sent = CoggingCompensation(tendon_count), vector(tendon_count)
         self.zero_m, self.take_up_n, self.desired = vector(tendon_count), vector(tendon_count), vector(tendon_count)
-        self.held, self.holds, self.held_known = vector(tendon_count), False, False
+        self.holds = self.held_known = False
         self.noted, self.noted_limits = vector([math.nan] * tendon_count), vector(tendon_count)
         self.nothing = vector([math.nan] * max(tendon_count, coordinate_count))
         self.commands = Mailbox(3 + tendon_count)
@@ -180,8 +179,7 @@ class DriverCycle:
             return
         if not self.held_known:
             self.held_known = True
-            copy_into(self.held, self.safety.rules.command, self.tendon_count)
-        copy_into(self.desired, self.held, self.tendon_count)
+            copy_into(self.desired, self.safety.rules.command, self.tendon_count)  # nobody else writes it meanwhile
         self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
 
     @stepped

@@ -21,11 +21,12 @@ from continuum_robot.identification.procedures.procedure import ProcedureRun, Ta
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import TORQUE_OFF
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
 from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.hang_watch import HangWatch
-from continuum_robot.runtime.pace import Pace, UntimedPace
+from continuum_robot.runtime.pace import Pace
 
 Vector = NDArray[np.float64]
 
@@ -150,7 +151,7 @@ class DriverLoop:
     def start(self) -> None:
         """Let the cycle run."""
         self.pace.start(self.run_cycle, on_failure=self._on_failure, free=self._runs_free, on_rows=self.report_rows)
-        if not isinstance(self.pace, UntimedPace):
+        if isinstance(self.pace, ControlThread):
             self._hang_watch.start()
 
     def run_cycle(self, now_s: float, elapsed_s: float, missed: int = 0) -> None:
@@ -219,7 +220,7 @@ class DriverLoop:
     def estop(self, reason: str, *, held: bool = False, release: bool = False) -> bool:
         """Latch the e-stop in the next cycle, which needs nothing of Python for it."""
         safety = self.safety
-        if not isinstance(self.pace, UntimedPace) and self.running:
+        if isinstance(self.pace, ControlThread) and self.running:
             safety.ask_estop(reason, held=held, release=release)
             if self.pace.wait(lambda: not safety.estop_asked, 0.0 if self.hangs else ESTOP_S):
                 return True
@@ -462,10 +463,3 @@ class DriverLoop:
 
 def _at_rest(reading: TendonReading | None) -> bool:
     return reading is not None and bool(np.all(np.abs(reading.velocity_m_per_s) < REST_M_PER_S))
-
-
-def configured(loop: DriverLoop | None) -> DriverLoop:
-    """The loop, where there is one."""
-    if loop is None:
-        raise DeviceError("tendon_driver", "is not configured", "Configure it first")
-    return loop

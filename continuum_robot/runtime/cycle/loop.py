@@ -6,8 +6,7 @@ from __future__ import annotations
 import cython
 
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
-from continuum_robot.runtime.reports import LoopReport, ResponseReport
-from continuum_robot.runtime.timing import Deadlines, Histogram, LoopStatistics
+from continuum_robot.runtime.timing import LoopTiming
 from continuum_robot.stepped.buffers import stepped
 from continuum_robot.stepped.system_calls import monotonic_ns, wake_up
 
@@ -16,14 +15,10 @@ BUSY_FRACTION = cython.declare(cython.double, 0.8)
 
 
 @cython.cclass
-class CycleLoop:
+class CycleLoop(LoopTiming):
     """Runs a :class:`DriverCycle` until it is asked to leave."""
 
     cycle: DriverCycle
-    deadlines: Deadlines
-    statistics: LoopStatistics
-    responses: Histogram
-    period_ns: cython.longlong
     before_ns: cython.longlong
     wake_descriptor: cython.int
     leaves: cython.bint
@@ -31,9 +26,8 @@ class CycleLoop:
     busy_ns: cython.longlong
 
     def __init__(self, cycle: DriverCycle, period_ns: int, wake_descriptor: int = -1) -> None:
-        self.cycle, self.period_ns, self.wake_descriptor = cycle, period_ns, wake_descriptor
-        self.deadlines = Deadlines(period_ns)
-        self.statistics, self.responses = LoopStatistics(), Histogram(1.0, 20_000.0)
+        super().__init__(period_ns)
+        self.cycle, self.wake_descriptor = cycle, wake_descriptor
         self.before_ns = self.window_ns = self.busy_ns = 0
         self.leaves = False
 
@@ -73,23 +67,9 @@ class CycleLoop:
                 self.leaves = True
             self.window_ns, self.busy_ns = end_ns, 0
 
-    def begin_paced(self, start_ns: int, missed: int) -> None:
-        """A cycle that Python code runs begins: it counts among the others."""
-        self.statistics.begin(start_ns, missed)
-
-    def end_paced(self, end_ns: int) -> None:
-        """It ends at ``end_ns`` (ns)."""
-        self.statistics.end(end_ns)
-
-    def responded(self, duration_ns: int) -> None:
-        """It had written ``duration_ns`` (ns) after its beginning."""
-        self.responses.add(duration_ns)
-
     def arm(self) -> None:
         """Before :meth:`run`: what asked to leave until now is forgotten."""
         self.leaves = False
-        if monotonic_ns() - self.deadlines.deadline_ns > 100 * self.period_ns:
-            self.deadlines = Deadlines(self.period_ns)
 
     def run(self) -> None:
         """Run until :meth:`leave`, or until it is too busy; in the compiled form without the interpreter lock."""
@@ -100,16 +80,3 @@ class CycleLoop:
     def leave(self) -> None:
         """Leave :meth:`run` after the cycle under way."""
         self.leaves = True
-
-    def report(self) -> LoopReport:
-        """Timing since the last reset."""
-        return self.statistics.report()
-
-    def response_report(self) -> ResponseReport:
-        """Times from a cycle's beginning to its command written, since the last reset."""
-        return ResponseReport.of(self.responses)
-
-    def reset_statistics(self) -> None:
-        """Start the statistics over."""
-        self.statistics.reset()
-        self.responses.reset()

@@ -124,7 +124,7 @@ class ServoLoop(QuietWatcher):
         self.pace = VirtualPace(PERIOD_S, 1.0)
         self.rows, self.sequence = [], 0
         self.safety = make_safety(self.robot, interpreted_form("test"), settings or SafetySettings(), period_s=PERIOD_S)
-        self.loop = make_loop(self.robot, self.servos, self, lambda _cycle, _form: self.pace, safety=self.safety)
+        self.loop = make_loop(self.robot, self.servos, self, self.pace, safety=self.safety)
         self.loop.cycle.set_zero(self.servos.zero_m.tolist())
         self.loop.start()
         self.run(2 * PERIOD_S)

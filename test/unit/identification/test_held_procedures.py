@@ -85,7 +85,7 @@ def drive(servos, procedure, *, robot=ROBOT, cancel_s=None, longest_s=100.0, mis
             pace.pass_time(missed * PERIOD_S)
 
     safety = make_safety(robot, interpreted_form("virtual time"), period_s=PERIOD_S)
-    loop = make_loop(robot, servos, Onlooker(look), lambda _cycle, _form: pace, safety=safety)
+    loop = make_loop(robot, servos, Onlooker(look), pace, safety=safety)
     run = ProcedureRun(procedure, loop.safety)
     loop.start()
     pace.run_one()

@@ -99,7 +99,7 @@ def drive(actuators, procedure, *, safety=None, cancel_s=None, longest_s=120.0, 
         if has_plant:
             peak_n[0] = max(peak_n[0], float(device.plant.tension.max()))
 
-    loop = make_loop(ROBOT, actuators, Onlooker(look), lambda _cycle, _form: pace, safety=safety)
+    loop = make_loop(ROBOT, actuators, Onlooker(look), pace, safety=safety)
     run = ProcedureRun(procedure, loop.safety)
     loop.start()
     pace.run_one()

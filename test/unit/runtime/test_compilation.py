@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import continuum_robot
 from continuum_robot.drivers.backends import tendon_actuators
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle import compilation, forms
@@ -23,6 +24,7 @@ ROBOT = load_robot("opencr_five_tendon")
 def nothing_loaded(monkeypatch):
     monkeypatch.delenv(SWITCH, raising=False)
     monkeypatch.setattr(compilation, "_loaded", compilation._loaded.__wrapped__)
+    monkeypatch.setattr(continuum_robot, "__path__", continuum_robot.__path__[:1])  # without what was installed
 
 
 def refused(reason):
@@ -95,6 +97,26 @@ def short_cycle(monkeypatch, tmp_path):
     except NotCompiledError as reason:
         pytest.skip(str(reason))
     return tmp_path / "cache"
+
+
+def test_what_was_built_with_the_package_needs_no_compiler_and_changed_sources_do(short_cycle, monkeypatch, tmp_path):
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "another"))
+    monkeypatch.setattr(sys, "argv", ["compilation", str(tmp_path / "runtime" / "cycle")])
+    assert compilation.main() == 0
+    monkeypatch.setattr(continuum_robot, "__path__", [*continuum_robot.__path__, str(tmp_path)])
+    monkeypatch.setattr(compilation.shutil, "which", lambda _name: None)
+    assert compiled_cycle().X == 1
+    assert not (tmp_path / "another").exists()
+    monkeypatch.setattr(compilation, "amalgamated", lambda: "X = 2\n")
+    refused("no C compiler")
+
+
+def test_an_installation_without_a_compiler_says_so_and_goes_on(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(sys, "argv", ["compilation", str(tmp_path / "cycle")])
+    monkeypatch.setattr(compilation.shutil, "which", lambda _name: None)
+    assert compilation.main() == 0
+    assert "interpreted: there is no C compiler" in capsys.readouterr().out
+    assert list((tmp_path / "cycle").iterdir()) == []
 
 
 @pytest.mark.parametrize("left", [0, 0.5])

@@ -76,7 +76,7 @@ class Boards(QuietWatcher):
         )
         actuators.open()
         self.rows, self.said = [], []
-        self.loop = make_loop(robot, actuators, self, lambda _cycle, _form: self.pace, form=form)
+        self.loop = make_loop(robot, actuators, self, self.pace, form=form)
         parts = form.parts
         self.reference = parts.ReferenceInput(robot.coordinate_count, 0.05)
         controller = parts.ClarkeController(robot, clarke_feedforward(robot))

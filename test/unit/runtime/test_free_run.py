@@ -14,11 +14,11 @@ from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.odri_can import codec, protocol
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.cycle.forms import Form
 from continuum_robot.runtime.cycle.loop import CycleLoop
-from continuum_robot.runtime.free_run import FreeRun
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -70,7 +70,7 @@ class Rig:
         )
         actuators.open()
         self.watcher = Rows()
-        self.loop = make_loop(ROBOT, actuators, self.watcher, real_time(PERIOD_S), form=form)
+        self.loop = make_loop(ROBOT, actuators, self.watcher, ControlThread("tendon_driver", PERIOD_S), form=form)
 
     def _socket(self, name):
         host, device = frame_sockets()
@@ -153,6 +153,17 @@ def test_calls_run_between_two_cycles_and_the_loop_goes_on(rig):
     until(lambda: loop.cycle.cycles > seen)
 
 
+def test_a_long_call_between_two_cycles_counts_as_missed_cycles(rig):
+    loop, periods = rig.loop, 150
+    loop.start()
+    until(lambda: loop.cycle.cycles > 5)
+    missed = loop.pace.report().missed
+    loop.call(lambda: time.sleep(periods * PERIOD_S), timeout_s=PATIENCE_S)
+    seen = loop.cycle.cycles
+    until(lambda: loop.cycle.cycles > seen)
+    assert loop.pace.report().missed >= missed + periods - 1
+
+
 def test_python_code_that_looks_into_each_cycle_ends_the_free_run_and_gives_it_back(rig):
     loop = rig.loop
     loop.start()
@@ -199,22 +210,26 @@ def test_stop_ends_it_and_it_starts_again(rig):
 
 
 def test_a_leave_before_the_run_is_kept_and_forgotten_by_arm(form, rig):
-    free_run = FreeRun(form.parts, rig.loop.cycle, PERIOD_S)
-    free_run.serve(lambda: True, lambda: None, pytest.fail)
+    cycles = form.parts.CycleLoop(rig.loop.cycle, round(PERIOD_S * 1e9))
     before = rig.loop.cycle.cycles
-    free_run.leave()
-    assert free_run.run(), "it returns at once"
+    cycles.leave()
+    cycles.run()  # it returns at once
     assert rig.loop.cycle.cycles == before
-    free_run.arm()
-    late = threading.Timer(0.05, free_run.leave)
+    cycles.arm()
+    late = threading.Timer(0.05, cycles.leave)
     late.start()
-    assert free_run.run()
+    cycles.run()
     late.join()
     assert rig.loop.cycle.cycles > before
-    assert np.isfinite(free_run.report().period_max_us)
-    free_run.reset_statistics()
-    free_run.end()
-    free_run.end()
-    free_run.serve(lambda: False, lambda: None, pytest.fail)
-    assert not free_run.run(), "Python code is needed"
-    free_run.end()
+    assert np.isfinite(cycles.statistics.report().period_max_us)
+
+
+def test_a_defect_of_what_reads_the_rows_ends_the_power_in_the_loops_thread(rig):
+    def broken(_row):
+        raise ZeroDivisionError("a defect")
+
+    rig.watcher.on_row = broken
+    rig.loop.start()
+    until(lambda: rig.watcher.failures)
+    assert isinstance(rig.watcher.failures[0], ZeroDivisionError)
+    assert rig.loop.safety.faults == ("estop",)

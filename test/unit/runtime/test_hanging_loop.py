@@ -11,7 +11,8 @@ import pytest
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, real_time
+from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.hang_watch import LOOK_S, OWN_GAP_S, HangWatch
 
 ROBOT = load_robot("opencr_five_tendon")
@@ -110,7 +111,7 @@ class Heard(QuietWatcher):
 @pytest.fixture
 def loop():
     device, heard = Device(), Heard()
-    loop = make_loop(ROBOT, device, heard, real_time(0.002))
+    loop = make_loop(ROBOT, device, heard, ControlThread("tendon_driver", 0.002))
     loop.start()
     loop.heard = heard
     assert loop.pace.wait(lambda: loop.reading is not None, PATIENCE_S)

@@ -15,9 +15,9 @@ import pytest
 
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.runtime import periodic
+from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.periodic import (
     FrozenGarbage,
-    PeriodicThread,
     ProcessorFraction,
     RealtimeSettings,
     apply_realtime,
@@ -25,11 +25,9 @@ from continuum_robot.runtime.periodic import (
 )
 
 
-def make(cycle, period_s=0.005, **more) -> PeriodicThread:
+def make(cycle, period_s=0.005, **more) -> ControlThread:
     failures: list[BaseException] = []
-    thread = PeriodicThread(
-        "test", period_s, cycle, on_failure=failures.append, on_refused=more.pop("on_refused", list), **more
-    )
+    thread = ControlThread("test", period_s, cycle, on_failure=failures.append, **more)
     thread.failures = failures  # type: ignore[attr-defined]
     return thread
 
@@ -58,7 +56,7 @@ def test_what_was_frozen_is_freed_when_the_last_loop_ends():
 def test_missed_deadlines_are_counted_and_skipped_never_caught_up():
     starts: list[float] = []
 
-    def cycle(now_s: float, _elapsed_s: float) -> None:
+    def cycle(now_s: float, *_numbers: float) -> None:
         starts.append(now_s)
         if len(starts) == 3:
             time.sleep(0.052)  # ten deadlines pass
@@ -78,7 +76,7 @@ def test_missed_deadlines_are_counted_and_skipped_never_caught_up():
 
 def test_deadlines_stay_on_their_grid():
     starts: list[float] = []
-    thread = make(lambda now_s, _elapsed_s: starts.append(now_s), 0.01)
+    thread = make(lambda now_s, *_numbers: starts.append(now_s), 0.01)
     thread.start()
     while len(starts) < 20:
         time.sleep(0.01)
@@ -90,7 +88,7 @@ def test_deadlines_stay_on_their_grid():
 
 def test_elapsed_time_is_that_between_starts():
     seen: list[tuple[float, float]] = []
-    thread = make(lambda now_s, elapsed_s: seen.append((now_s, elapsed_s)))
+    thread = make(lambda now_s, elapsed_s, _missed: seen.append((now_s, elapsed_s)))
     thread.start()
     while len(seen) < 10:
         time.sleep(0.005)
@@ -100,7 +98,7 @@ def test_elapsed_time_is_that_between_starts():
 
 
 def test_calls_run_in_the_thread_and_hand_back_results_and_errors():
-    thread = make(lambda _now_s, _elapsed_s: None)
+    thread = make(lambda *_numbers: None)
     thread.start()
     assert thread.call(lambda: threading.current_thread().name) == "test"
 
@@ -116,7 +114,7 @@ def test_calls_run_in_the_thread_and_hand_back_results_and_errors():
 def test_a_hanging_cycle_is_reported_to_the_caller():
     entered, release = threading.Event(), threading.Event()
 
-    def cycle(_now_s: float, _elapsed_s: float) -> None:
+    def cycle(*_numbers: float) -> None:
         entered.set()
         release.wait(60.0)
 
@@ -134,7 +132,7 @@ def test_a_hanging_cycle_is_reported_to_the_caller():
 
 def test_a_call_that_began_in_time_is_waited_for_and_never_refused_though_it_took_effect():
     begun, release = threading.Event(), threading.Event()
-    thread = make(lambda _now_s, _elapsed_s: None)
+    thread = make(lambda *_numbers: None)
     thread.start()
 
     def slow() -> str:
@@ -158,7 +156,7 @@ def test_a_call_that_began_in_time_is_waited_for_and_never_refused_though_it_too
 
 
 def test_a_failing_cycle_ends_the_thread_and_is_handed_on():
-    def cycle(_now_s: float, _elapsed_s: float) -> None:
+    def cycle(*_numbers: float) -> None:
         raise ZeroDivisionError("boom")
 
     thread = make(cycle)
@@ -176,7 +174,7 @@ def test_what_the_system_refuses_is_said_with_the_remedy():
 
 def test_a_period_must_be_positive():
     with pytest.raises(ParameterError):
-        make(lambda _now_s, _elapsed_s: None, 0.0)
+        make(lambda *_numbers: None, 0.0)
 
 
 def test_short_slices_need_no_privileges_and_leave_other_scheduling_alone() -> None:
@@ -245,7 +243,7 @@ def test_a_loop_says_when_it_gave_its_priority_back(monkeypatch, asked):
     monkeypatch.setattr(os, "sched_getscheduler", lambda _pid: os.SCHED_FIFO)
     said: list[str] = []
 
-    def busy(_now_s: float, _elapsed_s: float) -> None:
+    def busy(*_numbers: float) -> None:
         end_s = time.thread_time() + 0.01
         while time.thread_time() < end_s:
             pass
