@@ -17,7 +17,8 @@ from continuum_robot.drivers.base_stage import StageAxes
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety.stage_motion import StageMotion
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.msg import DriverStatus
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.sensor_node import SensorNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.topics import conversions, qos
@@ -59,7 +60,7 @@ class BaseStageNode(SensorNode[TendonReading]):
         self._status = self.create_publisher(DiagnosticStatus, "base_stage/status", qos.latched())
         self._transforms = self.create_publisher(TFMessage, "/tf", qos.visualization())
         subscribe_to_stream(self, JointState, "base_stage/command", self._on_command)
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver)
+        subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver)
         self.diagnostics.add_task("stage", self._diagnose)
 
     def configure(self) -> None:
@@ -138,8 +139,8 @@ class BaseStageNode(SensorNode[TendonReading]):
         position = [given.get(axis, value) for axis, value in zip(AXES, missing, strict=True)]
         motion.command(position, self.clock.monotonic_s())
 
-    def _on_driver(self, message: DiagnosticStatus) -> None:
-        self._obeys = values_of(message).get("state") == "active"
+    def _on_driver(self, message: DriverStatus) -> None:
+        self._obeys = message.state == DriverStatus.ACTIVE
         if not self._obeys and self._motion is not None:
             self._motion.hold()
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Float64, String
@@ -21,13 +20,12 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT
 from continuum_robot.models.making import robot_model
-from continuum_robot.msg import ClarkeState, PidState, Shape, TendonCommands, TendonStates
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.msg import ClarkeState, DriverStatus, PidState, Shape, TendonCommands, TendonStates
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
 from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_owner, subscribe_to_stream
@@ -127,7 +125,7 @@ class ClarkeControllerNode(ManagedNode):
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
             subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
-            subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+            subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
@@ -370,15 +368,14 @@ class ClarkeControllerNode(ManagedNode):
             tip = conversions.position(message.tip.position)
         cycle.see(clarke=clarke, tip=tip, stamp_s=self.clock.monotonic_s() - age_s)
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        state = values.get("state")
+    def _on_driver_status(self, message: DriverStatus) -> None:
         # A driver that is not configured sends no states. Where states come, such a status is that of another one,
         # which was started by mistake and will be refused.
-        if state != "unconfigured":
+        if message.state != DriverStatus.UNCONFIGURED:
             # Where the driver holds the tensions itself, answers would only wind up the integral. A recorded driver had
             # its controller in the cycle: a replay answers its states.
-            self._driver_active = state == "active" and values.get("controller") != HOLD_TENSION
+            holds = message.controller == DriverStatus.CONTROLLER_HOLD_TENSION
+            self._driver_active = message.state == DriverStatus.ACTIVE and not holds
 
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Point, PoseStamped, TransformStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.urdf import robot_description, tendon_ends
-from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
+from continuum_robot.msg import Contact, DriverStatus, Shape, StackStatus, TendonStates
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
@@ -87,7 +86,7 @@ class RobotVisualizer(ManagedNode):
         subscribe_to_stream(self, Shape, "shape", self._on_shape, lazy=True)
         subscribe_to_stream(self, Contact, "contact", self._on_contact, lazy=True)
         subscribe_to_stream(self, TendonStates, "tendon_states_decimated", self._on_states, raw=True, lazy=True)
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(self, StackStatus, "stack_status", self._on_stack_status)
         self.diagnostics.add_task("drawing", self._diagnose)
 
@@ -142,9 +141,9 @@ class RobotVisualizer(ManagedNode):
     def _on_states(self, data: bytes) -> None:
         self._states = data
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+    def _on_driver_status(self, message: DriverStatus) -> None:
         self._driver = message.message
-        self._driver_ok = message.level == DiagnosticStatus.OK
+        self._driver_ok = message.level == DriverStatus.OK
 
     def _on_stack_status(self, message: StackStatus) -> None:
         self._holding = message.holding

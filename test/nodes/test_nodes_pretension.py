@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.msg import ClarkeState, Contact, DriverStatus, Shape, StackStatus, TendonStates, TipState
 from continuum_robot.srv import TakeReference
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
@@ -56,15 +56,14 @@ def test_a_tension_reference_is_followed_within_the_limits(stack, probe: Probe):
 def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, probe: Probe):
     probe.listen(Log, "/rosout")
     before = stack.status()
-    forged = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
-    values = [KeyValue(key=key, value=value) for key, value in forged.items()]
+    forged = DriverStatus(state=DriverStatus.INACTIVE, faults=[200, 1], estop=True)
     inactive = TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_INACTIVE))
     lost = DiagnosticStatus(
         name="/clarke_controller: lifecycle", level=b"\2", message="lost", values=[KeyValue(key="defect", value="one")]
     )
     for kind, topic, message in (
         (String, "reference_writer", String(data="probe")),
-        (DiagnosticStatus, "driver_status", DiagnosticStatus(values=values)),
+        (DriverStatus, "driver_status", forged),
         (Bool, "reference_holding", Bool(data=not before.holding)),
         (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
         (TransitionEvent, "clarke_controller/transition_event", inactive),

@@ -28,6 +28,7 @@ COMMANDS, SHAPE, CLARKE, CONTACT = "tendon_commands", "shape", "clarke_state", "
 INPUTS = (STATES, DECIMATED, STRINGS, FIBER, REFERENCE, STATUS, PARAMETERS)
 ANSWERS = (COMMANDS, SHAPE, CLARKE, CONTACT)
 
+_ACTIVE = 2  # DriverStatus.ACTIVE
 _STATUS_LEAD_NS = 50_000_000
 _LATE_NS = 100_000_000
 
@@ -210,7 +211,7 @@ def _statuses(topics: _Topics, states: list[State]) -> Iterator[Given]:
     given: list[Given] = []
     for time_ns, data, message in reversed(topics[STATUS]):
         place_ns = time_ns
-        if any(item.key == "state" and item.value == "active" for item in message.values):
+        if message.state == _ACTIVE:
             index = bisect.bisect_left(answered, time_ns - _STATUS_LEAD_NS)
             place_ns = until_ns = answered[index] if index < len(answered) else time_ns
         else:

@@ -13,13 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from std_msgs.msg import Bool, String
 
 from continuum_robot.app.campaign.runner import Effect, Rng, Stand, killed, stopped_for
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.experiments.fault_campaign.kind import EITHER, SAFE, TOLERATED
-from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands
+from continuum_robot.msg import ClarkeState, DriverStatus, Shape, StackStatus, TendonCommands
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.actuation import TensionLimits
@@ -175,17 +174,12 @@ def _foreign_references(stand: Stand, rng: Rng) -> Effect:
 def forged_owner(stand: Stand, rng: Rng) -> Effect:
     """Latched topics of the driver and of the reference source, published by another program, then its references."""
     name = stand.link.name
-    status = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
     with contextlib.ExitStack() as stack:
         for kind, topic, message in (
             (String, "reference_writer", String(data=name)),
             (Bool, "reference_holding", Bool(data=True)),
             (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
-            (
-                DiagnosticStatus,
-                "driver_status",
-                DiagnosticStatus(values=[KeyValue(key=key, value=value) for key, value in status.items()]),
-            ),
+            (DriverStatus, "driver_status", DriverStatus(state=DriverStatus.INACTIVE, faults=[200, 1], estop=True)),
         ):
             publisher = stack.enter_context(stand.link.publisher(kind, topic, qos.latched()))
             deadline_s = time.monotonic() + _DISCOVERY_S

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.client import Client
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
+from continuum_robot.nodes.topics.driver_status import state_name
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.srv import TakeReference
 
@@ -25,7 +24,7 @@ class ReferenceTurn:
         self.driver = self._drop = ""
         self._is_writer = False
         self._asked: tuple[Future, float] | None = None
-        subscribe_to_owner(node, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(node, DriverStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(node, String, "reference_writer", self._on_writer)
         self._take: Client = node.create_client(TakeReference, "reference_source/take")
 
@@ -61,13 +60,13 @@ class ReferenceTurn:
             self._asked, self._drop = None, "the reference source does not answer"
         return False
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        self.driver = values.get("state", "")
-        if self.driver == "active" and values.get("controller") == HOLD_TENSION:
+    def _on_driver_status(self, message: DriverStatus) -> None:
+        self.driver = state_name(message)
+        holds = message.controller == DriverStatus.CONTROLLER_HOLD_TENSION
+        if message.state == DriverStatus.ACTIVE and holds:
             self.driver = "holding the tensions"
         if self.driver != "active":
-            self._drop = f"the driver is {self.driver or 'away'}"
+            self._drop = f"the driver is {self.driver}"
 
     def _on_writer(self, message: String) -> None:
         # Before the node is the writer, it is somebody else's word on somebody else.
