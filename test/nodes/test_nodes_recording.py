@@ -155,7 +155,8 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
         close = file.close
 
         def freed() -> None:
-            room["bytes"] += os.fstat(file.fileno()).st_size
+            if not file.closed:
+                room["bytes"] += os.fstat(file.fileno()).st_size
             close()
 
         file.close = freed
@@ -224,9 +225,8 @@ sys.path.insert(0, {tests!r})
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from test_nodes_recording import TYPE, state
 limit = int(sys.argv[2])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 recorder = BagRecorder(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 recorder.add_topic("/tendon_states", TYPE)
 for index in range(4000):
     recorder.write("/tendon_states", state(index), index)

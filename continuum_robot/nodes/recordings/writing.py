@@ -69,14 +69,14 @@ class BallastedFile:
         self._path = path
         self._file = path.open("xb", buffering=0)
         # Without a name: it goes with the process, however that ends.
-        self._ballast = tempfile.TemporaryFile(dir=path.parent)
+        self._ballast = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
         os.posix_fallocate(self._ballast.fileno(), 0, BALLAST_BYTES)
         self.problem: OSError | None = None
 
     def write(self, data: bytes) -> None:
         """Write all. Raises :class:`OSError` where the ballast did not help."""
         view = memoryview(data)
-        while len(view):
+        while view:
             try:
                 view = view[os.write(self._file.fileno(), view) :]
             except OSError as error:

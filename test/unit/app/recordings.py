@@ -93,7 +93,11 @@ class SyntheticRun:
                     write("tendon_states", at_ns, message)
                 answer_ns, answer_head = stamped(at_s + self.response_s)
                 answer = commands(
-                    header=answer_head, sequence=sequence, writer="clarke_controller", tension=tension, displacement=empty
+                    header=answer_head,
+                    sequence=sequence,
+                    writer="clarke_controller",
+                    tension=tension,
+                    displacement=empty,
                 )
                 write("tendon_commands", answer_ns, answer)
                 if cycle % 4 == 0:
