@@ -28,9 +28,8 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import NamedOwner, of_stream, subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
-from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -127,16 +126,17 @@ class ClarkeControllerNode(ManagedNode):
             subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
             subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
-        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
+        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self._desired_pretension: float | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
         self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
-        self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
+        remedy = "have it take the turn (service reference_source/take)"
+        self._references = NamedOwner(self, "clarke_reference", REFERENCE_SILENCE_S, remedy)
         self._gravity = TurnedGravity(self, self._turn)
-        subscribe_to_owner(self, String, "reference_writer", lambda message: self._references.take_turn(message.data))
+        subscribe_to_owner(self, String, "reference_writer", self._on_reference_writer)
         self.diagnostics.add_task("controller", self._diagnose)
 
     # Lifecycle
@@ -331,17 +331,22 @@ class ClarkeControllerNode(ManagedNode):
         self._controller.set_period(self._period_s)
 
     def _publish_command(self, values: Sequence[float]) -> None:
-        command, place = self._command, self._command_layout.place
-        command[place["sequence"]] = self._sequence
-        command[place[self._command_field]] = values
-        command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
-        self._commands.publish(self._command_layout.to_bytes(command))
+        # In lock-step whoever listens gets all, however late it is discovered.
+        if self.clock.stepped or self._commands.get_subscription_count():
+            command, place = self._command, self._command_layout.place
+            command[place["sequence"]] = self._sequence
+            command[place[self._command_field]] = values
+            command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
+            self._commands.publish(self._command_layout.to_bytes(command))
         if self._publish_pid and self._controller is not None:
             self._publish_pid_state(self._controller)
 
-    def _on_reference(self, message: ClarkeState, gid: bytes) -> None:
+    def _on_reference_writer(self, message: String) -> None:
+        self._references.claim.take(message.data, self.clock.monotonic_s(), for_good=True)
+
+    def _on_reference(self, message: ClarkeState) -> None:
         reference = self._reference
-        if reference is None or not self._references.admits(gid, self.clock.monotonic_s()):
+        if reference is None or not self._references.admits(message.writer, self.clock.monotonic_s()):
             return
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
@@ -444,7 +449,9 @@ class ClarkeControllerNode(ManagedNode):
         self._command_field = conversions.command_field(displacements=displacements)
         self._commanded_field = conversions.commanded_field(displacements=displacements)
         self._states_layout = states_layout(robot.tendon_count, displacements=displacements)
-        self._command_layout = commands_layout(robot.tendon_count, displacements=displacements)
+        self._command_layout = commands_layout(
+            robot.tendon_count, displacements=displacements, writer=self.get_name()
+        )
         self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
@@ -524,7 +531,7 @@ class ClarkeControllerNode(ManagedNode):
             ("bumpless_starts", restarts),
             ("references_refused", self._reference.refused if self._reference is not None else 0),
             ("references_jumped", jumps),
-            ("reference_writer", self._references.turn or self._references.holder_name),
+            ("reference_writer", self._references.writer),
             ("references_of_others", self._references.claim.refused),
             ("refused_writer", self._references.named),
             ("execution_mean_us", self._execution.mean_us),

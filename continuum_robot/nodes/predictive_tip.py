@@ -115,7 +115,7 @@ class PredictiveTipNode(ManagedNode):
         self._control = PredictiveTip(robot, obstacles, settings)
         # Compiled functions serve one thread.
         self._searcher = PredictiveTip(robot, obstacles, settings)
-        self._reference = ClarkeState(simulated=self.simulated)
+        self._reference = ClarkeState(simulated=self.simulated, writer=self.get_name())
         count = robot.coordinate_count
         self._position = conversions.preallocate(self._reference, "position", count)
         self._velocity = conversions.preallocate(self._reference, "velocity", count)

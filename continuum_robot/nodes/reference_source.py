@@ -136,7 +136,7 @@ class ReferenceSource(ManagedNode):
             "reference", settings, check=self._check_settings, all_live=True
         )
         self._trajectory = self._make(self._settings.value)
-        self._message = ClarkeState(simulated=self.simulated)
+        self._message = ClarkeState(simulated=self.simulated, writer=NAME)
         self._position = conversions.preallocate(self._message, "position", count)
         self._velocity = conversions.preallocate(self._message, "velocity", count)
         self._acceleration = conversions.preallocate(self._message, "acceleration", count)

@@ -123,7 +123,7 @@ class TipApproachNode(ManagedNode):
             "target": self.parameters.declare_settings("target", ApproachSettings()),
         }
         self._approach = TipApproach(robot, self._settings["approach"].value, self._settings["target"].value)
-        self._reference = ClarkeState(simulated=self.simulated)
+        self._reference = ClarkeState(simulated=self.simulated, writer=self.get_name())
         count = robot.coordinate_count
         self._position = conversions.preallocate(self._reference, "position", count)
         self._velocity = conversions.preallocate(self._reference, "velocity", count)

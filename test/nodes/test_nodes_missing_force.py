@@ -36,7 +36,7 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
     node.configure()
     node.activate()
     node._driver_active = True
-    layout, answers = commands_layout(count), []
+    layout, answers = commands_layout(count, writer="clarke_controller"), []
     node._commands = SimpleNamespace(
         publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["tension"]]))
     )

@@ -80,7 +80,7 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
     for topic in ("reference_holding", "clarke_controller/transition_event", "diagnostics"):
         probe.wait_real(lambda topic=topic: refused(topic, "supervisor"))
     probe.wait_real(lambda: refused("stack_status", "tendon_driver"))
-    assert stack.nodes["clarke_controller"]._references.turn == "reference_source"
+    assert stack.nodes["clarke_controller"]._references.writer == "reference_source"
     assert not any(node.defect for node in stack.nodes.values())
     after = stack.status()
     assert (after.faults, after.estop, after.holding) == ([], False, before.holding)
@@ -132,7 +132,8 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
 
 def test_the_controller_and_a_client_take_no_first_message_of_a_stranger(stack, probe: Probe):
     controller = stack.nodes["clarke_controller"]
-    forged = ClarkeState(position=[1.0] * ROBOT.coordinate_count, velocity=[0.0] * ROBOT.coordinate_count)
+    size = ROBOT.coordinate_count
+    forged = ClarkeState(writer="probe", position=[1.0] * size, velocity=[0.0] * size)
     operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
     messages = NewestMessages(operator)
     messages.listen("tip_state", TipState, qos.lockstep())

@@ -614,7 +614,7 @@ class StackLink:
         stamp_ns : ns since the epoch, None: now
         """
         self._sequence += 1
-        message = ClarkeState(sequence=self._sequence)
+        message = ClarkeState(sequence=self._sequence, writer=self.name)
         conversions.set_stamp(message.header.stamp, time.time_ns() if stamp_ns is None else stamp_ns)
         message.position = conversions.float_array(reference.position)
         message.velocity = conversions.float_array(reference.velocity)

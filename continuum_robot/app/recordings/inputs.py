@@ -90,6 +90,10 @@ def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
 
 
 def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
+    old = [name for name in (COMMANDS, CLARKE, REFERENCE) if topics[name] and not hasattr(topics[name][0][2], "writer")]
+    if old or (topics[STATUS] and not hasattr(topics[STATUS][0][2], "state")):
+        problem = f"has {(old or [STATUS])[0]} as an earlier version recorded it"
+        raise RecordingError(bag, problem, "Replay it with the version that recorded it; report reads it")
     if not topics[STATES]:
         there = ", ".join(name for name, messages in topics.messages.items() if messages) or "no topic of this stack"
         raise RecordingError(bag, f"has no messages on {STATES} (there are: {there})", "Record tendon_states")

@@ -161,7 +161,7 @@ class DriverDiagnosis:
         report = self._commands.report()
         publishers = self._commands.publishers
         if publishers > 1:
-            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands and joint_commands")
         intruder = self._commands.owner.named
         if intruder:
             status.summary(Level.WARN, f"{intruder} wrote tendon_commands too: refused")
@@ -179,7 +179,7 @@ class DriverDiagnosis:
         status.add("commands_unknown", report.unknown)
         status.add("commands_invalid", self._commands.invalid)
         owner = self._commands.owner
-        status.add("commands_writer", owner.holder_name)
+        status.add("commands_writer", owner.writer)
         status.add("commands_refused", owner.claim.refused)
         status.add("refused_writer", owner.named)
         status.add("round_trip_p50_us", report.p50_us)
