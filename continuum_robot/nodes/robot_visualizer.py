@@ -166,7 +166,7 @@ class RobotVisualizer(ManagedNode):
         transforms: list[TransformStamped] = []
         states = self._newest_states()
         if states is not None:
-            transforms += self._common.publish_states(states)
+            transforms += self._common.tendon_frames(states)
         if shape is not None:
             self._common.publish_tip(shape)
         if self._contact is not None:

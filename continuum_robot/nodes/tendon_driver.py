@@ -171,7 +171,6 @@ class TendonDriver(ManagedNode):
             loop.row,
             robot,
             simulated=self.simulated,
-            decimation=max(1, round(rate_hz / self.parameters.get("decimated_rate_hz"))),
             trips=trips,
         )
         self._homing.read(loop)
@@ -180,7 +179,7 @@ class TendonDriver(ManagedNode):
         if self._slot is not None:
             self._slot.join(loop, form)
         else:
-            self._commands.listen(loop, trips)
+            self._commands.listen(loop, trips, str(self.parameters.get("prefix")))
         loop.start()
 
     def _desired_form(self, robot: Robot) -> Form:
