@@ -8,13 +8,14 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Contact, Shape, TendonStates
+from continuum_robot.msg import Contact, DriverStatus, Shape, TendonStates
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from ros_probe import Probe
 
 from continuum_robot.geometry import se3, so3
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
+from continuum_robot.nodes.topics.driver_status import CONTROLLERS, FAULT_CODES, STATES, STOPS
 
 pytestmark = [pytest.mark.ros]
 
@@ -87,3 +88,11 @@ def test_the_wrench_is_given_where_it_acts_zero_without_a_contact_and_unknown_wh
     message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(invalid))
     assert np.isnan(message.wrench.force.x)
     assert not frames
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix"), [(STATES, ""), (CONTROLLERS, "CONTROLLER_"), (STOPS, "STOP_"), (FAULT_CODES, "FAULT_")]
+)
+def test_names_and_constants_of_the_drivers_status_agree(names, prefix):
+    for code, name in enumerate(names):
+        assert getattr(DriverStatus, prefix + (name or "none").upper()) == code
