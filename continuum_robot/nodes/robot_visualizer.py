@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that shows the robot, at 30 Hz or less.
 
-``/tf``, ``backbone``, ``markers`` and ``robot_description`` for rviz; ``joint_states``, ``tip_pose`` and
+``/tf``, ``backbone``, ``markers`` and ``robot_description`` for rviz; ``tip_pose`` and
 ``contact_wrench`` for programs that know the messages of others only.
 """
 
