@@ -29,7 +29,9 @@ class Circle(Node):
         count, time_s = len(state.tension), state.header.stamp.sec % 3600 + 1e-9 * state.header.stamp.nanosec
         angle = 2 * math.pi * time_s / PERIOD_S
         tension = [PRETENSION_N + SWING_N * math.cos(angle - 2 * math.pi * j / count) for j in range(count)]
-        self.commands.publish(TendonCommands(header=state.header, sequence=state.sequence, tension=tension))
+        self.commands.publish(
+            TendonCommands(header=state.header, sequence=state.sequence, writer=self.get_name(), tension=tension)
+        )
 
 
 if __name__ == "__main__":

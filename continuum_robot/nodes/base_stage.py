@@ -16,8 +16,9 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.base_stage import StageAxes
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety.stage_motion import StageMotion
+from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base import component as node
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.base_stage import AXES, STAGE_FRAME
@@ -52,7 +53,7 @@ class Stage(node.Component):
     status = node.output(DiagnosticStatus, "base_stage/status", qos.latched(), of_flow=False)
     transforms = node.output(TFMessage, "/tf", qos.visualization(), of_flow=False)
     commands = node.heard(JointState, "base_stage/command", active=True)
-    driver = node.heard(DiagnosticStatus, "driver_status", subscribe_to_owner)
+    driver = node.heard(DriverStatus, "driver_status", subscribe_to_owner)
     # A simulated stage stands where it stood when the node was cleaned up.
     kept = node.Line[list[StageAxes]](lambda _node, _call: [])
     read = node.Loop("rate_hz")
@@ -127,8 +128,8 @@ class Stage(node.Component):
         self.motion.command(position, self.host.clock.monotonic_s())
 
     @driver
-    def see_driver(self, message: DiagnosticStatus) -> None:
-        self.obeys = values_of(message).get("state") == "active"
+    def see_driver(self, message: DriverStatus) -> None:
+        self.obeys = message.state == DriverStatus.ACTIVE
         if not self.obeys:
             self.motion.hold()
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from std_msgs.msg import Float64, String
@@ -21,18 +20,16 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT
 from continuum_robot.models.making import robot_model
-from continuum_robot.msg import ClarkeState, PidState, Shape, TendonCommands, TendonStates
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.msg import ClarkeState, DriverStatus, PidState, Shape, TendonCommands, TendonStates
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import of_stream, subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import NamedOwner, of_stream, subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
-from continuum_robot.nodes.topics.topic_claim import TopicClaim
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
@@ -127,18 +124,19 @@ class ClarkeControllerNode(ManagedNode):
         self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
             subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
-            subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+            subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
-        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True, with_gid=True)
+        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self._desired_pretension: float | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
         self._pretension_timer.cancel()
         self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
-        self._references = TopicClaim(self, "clarke_reference", REFERENCE_SILENCE_S)
+        remedy = "have it take the turn (service reference_source/take)"
+        self._references = NamedOwner(self, "clarke_reference", REFERENCE_SILENCE_S, remedy)
         self._gravity = TurnedGravity(self, self._turn)
-        subscribe_to_owner(self, String, "reference_writer", lambda message: self._references.take_turn(message.data))
+        subscribe_to_owner(self, String, "reference_writer", self._on_reference_writer)
         self.diagnostics.add_task("controller", self._diagnose)
 
     # Lifecycle
@@ -344,17 +342,22 @@ class ClarkeControllerNode(ManagedNode):
         self._controller.set_period(self._period_s)
 
     def _publish_command(self, values: Sequence[float]) -> None:
-        command, place = self._command, self._command_layout.place
-        command[place["sequence"]] = self._sequence
-        command[place[self._command_field]] = values
-        command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
-        self._commands.publish(self._command_layout.to_bytes(command))
+        # In lock-step whoever listens gets all, however late it is discovered.
+        if self.clock.stepped or self._commands.get_subscription_count():
+            command, place = self._command, self._command_layout.place
+            command[place["sequence"]] = self._sequence
+            command[place[self._command_field]] = values
+            command[place["sec"]], command[place["nanosec"]] = divmod(self.clock.now_ns(), conversions.NS_PER_S)
+            self._commands.publish(self._command_layout.to_bytes(command))
         if self._publish_pid and self._controller is not None:
             self._publish_pid_state(self._controller)
 
-    def _on_reference(self, message: ClarkeState, gid: bytes) -> None:
+    def _on_reference_writer(self, message: String) -> None:
+        self._references.claim.take(message.data, self.clock.monotonic_s(), for_good=True)
+
+    def _on_reference(self, message: ClarkeState) -> None:
         reference = self._reference
-        if reference is None or not self._references.admits(gid, self.clock.monotonic_s()):
+        if reference is None or not self._references.admits(message.writer, self.clock.monotonic_s()):
             return
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
@@ -381,15 +384,14 @@ class ClarkeControllerNode(ManagedNode):
             tip = conversions.position(message.tip.position)
         cycle.see(clarke=clarke, tip=tip, stamp_s=self.clock.monotonic_s() - age_s)
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        state = values.get("state")
+    def _on_driver_status(self, message: DriverStatus) -> None:
         # A driver that is not configured sends no states. Where states come, such a status is that of another one,
         # which was started by mistake and will be refused.
-        if state != "unconfigured":
+        if message.state != DriverStatus.UNCONFIGURED:
             # Where the driver holds the tensions itself, answers would only wind up the integral. A recorded driver had
             # its controller in the cycle: a replay answers its states.
-            self._driver_active = state == "active" and values.get("controller") != HOLD_TENSION
+            holds = message.controller == DriverStatus.CONTROLLER_HOLD_TENSION
+            self._driver_active = message.state == DriverStatus.ACTIVE and not holds
 
     def _on_parameters(self, names: set[str]) -> None:
         if "publish_pid_state" in names:
@@ -458,7 +460,9 @@ class ClarkeControllerNode(ManagedNode):
         self._command_field = conversions.command_field(displacements=displacements)
         self._commanded_field = conversions.commanded_field(displacements=displacements)
         self._states_layout = states_layout(robot.tendon_count, displacements=displacements)
-        self._command_layout = commands_layout(robot.tendon_count, displacements=displacements)
+        self._command_layout = commands_layout(
+            robot.tendon_count, displacements=displacements, writer=self.get_name()
+        )
         self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
@@ -538,7 +542,7 @@ class ClarkeControllerNode(ManagedNode):
             ("bumpless_starts", restarts),
             ("references_refused", self._reference.refused if self._reference is not None else 0),
             ("references_jumped", jumps),
-            ("reference_writer", self._references.turn or self._references.holder_name),
+            ("reference_writer", self._references.writer),
             ("references_of_others", self._references.claim.refused),
             ("refused_writer", self._references.named),
             ("execution_mean_us", self._execution.mean_us),

@@ -58,7 +58,7 @@ TOPICS: dict[str, str] = {
     "tracked_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
     "pid_state": "continuum_robot/msg/PidState",
-    "driver_status": "diagnostic_msgs/msg/DiagnosticStatus",
+    "driver_status": "continuum_robot/msg/DriverStatus",
     "stack_status": "continuum_robot/msg/StackStatus",
     "estop": "std_msgs/msg/Bool",
     "estop_button": "continuum_robot/msg/EstopButton",

@@ -133,7 +133,7 @@ class Source(node.Component):
             "reference", settings, check=self._check_settings, all_live=True
         )
         self.trajectory = self._make(self.settings.value)
-        self.message = ClarkeState(simulated=host.simulated)
+        self.message = ClarkeState(simulated=host.simulated, writer=NAME)
         self.position = conversions.preallocate(self.message, "position", count)
         self.velocity = conversions.preallocate(self.message, "velocity", count)
         self.acceleration = conversions.preallocate(self.message, "acceleration", count)

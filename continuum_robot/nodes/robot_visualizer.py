@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that shows the robot, at 30 Hz or less.
 
-``/tf``, ``backbone``, ``markers`` and ``robot_description`` for rviz; ``joint_states``, ``tip_pose`` and
+``/tf``, ``backbone``, ``markers`` and ``robot_description`` for rviz; ``tip_pose`` and
 ``contact_wrench`` for programs that know the messages of others only.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Point, PoseStamped, TransformStamped
 from nav_msgs.msg import Path
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.urdf import robot_description, tendon_ends
-from continuum_robot.msg import Contact, Shape, StackStatus, TendonStates
+from continuum_robot.msg import Contact, DriverStatus, Shape, StackStatus, TendonStates
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.reference.motion_start import HOLDING
@@ -74,7 +73,7 @@ class Visualizer(node.Component):
     shapes = node.heard(Shape, "shape", lazy=True)
     contacts = node.heard(Contact, "contact", lazy=True)
     states = node.heard(TendonStates, "tendon_states_decimated", raw=True, lazy=True)
-    driver = node.heard(DiagnosticStatus, "driver_status", subscribe_to_owner)
+    driver = node.heard(DriverStatus, "driver_status", subscribe_to_owner)
     stack = node.heard(StackStatus, "stack_status", subscribe_to_owner)
     draw = node.Loop("rate_hz", while_active=True)
 
@@ -117,8 +116,8 @@ class Visualizer(node.Component):
         self.newest = data
 
     @driver
-    def see_driver(self, message: DiagnosticStatus) -> None:
-        self.driver_text, self.driver_ok = message.message, message.level == DiagnosticStatus.OK
+    def see_driver(self, message: DriverStatus) -> None:
+        self.driver_text, self.driver_ok = message.message, message.level == DriverStatus.OK
 
     @stack
     def see_stack(self, message: StackStatus) -> None:
@@ -143,7 +142,7 @@ class Visualizer(node.Component):
         transforms: list[TransformStamped] = []
         states = self._newest_states()
         if states is not None:
-            transforms += self.common.publish_states(states)
+            transforms += self.common.tendon_frames(states)
         if shape is not None:
             self.common.publish_tip(shape)
         if self.contact is not None:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from numpy.typing import NDArray
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.msg import Contact, Shape
-from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder, values_of
+from continuum_robot.msg import Contact, DriverStatus, Shape
+from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.simulated.device import TrueRobot, answer_injection
@@ -175,7 +174,7 @@ class SimulatorNode(ManagedNode):
         self._shapes = self.flow.create_publisher(Shape, "simulated_shape", qos.state_publisher())
         self._obstacles = self.create_publisher(MarkerArray, OBSTACLES_TOPIC, qos.latched())
         self.create_service(InjectFault, "inject_fault", self._serve_inject_fault)
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         self._push = SimulatedExternalForce(self, lambda: self.plant)
         self._gravity = TurnedGravity(self, self._turn)
         self.diagnostics.add_task("plant", self._diagnose)
@@ -314,11 +313,10 @@ class SimulatorNode(ManagedNode):
             raise DeviceError("simulator", "is not configured", "Configure it first")
         return self.simulator
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
+    def _on_driver_status(self, message: DriverStatus) -> None:
         """The driver's activation, on the clock of the robot."""
-        values = values_of(message)
-        if values.get("state") == "active":
-            self._activated_ns = int(values.get("activated_ns", "0"))
+        if message.state == DriverStatus.ACTIVE:
+            self._activated_ns = message.activated_ns
 
     def _serve_inject_fault(self, request: InjectFault.Request, response: InjectFault.Response) -> InjectFault.Response:
         return answer_injection(self._inject, request, response)

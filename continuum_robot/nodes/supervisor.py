@@ -7,7 +7,7 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -18,18 +18,18 @@ from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.msg import StackStatus
+from continuum_robot.msg import DriverStatus, StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, run_node
 from continuum_robot.nodes.base.stopping import BRING_DOWN_S
 from continuum_robot.nodes.base.waiting import Waiting
-from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
 from continuum_robot.nodes.supervision.manage_service import ManageService
 from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S, UNKNOWN, VANISHED_S, Managed
 from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.driver_status import controller_name, fault_names, stop_name
 from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.own_gap import OwnGap
@@ -52,7 +52,7 @@ COMMANDS_PERIOD_S = 0.1
 READMIT_AGAIN_S = 5.0
 
 _TOLD = ("state", "controller", "stop_action", "fallback_holds")
-"""Keys of ``driver_status`` that are in ``stack_status`` too."""
+"""Fields of ``driver_status`` that are in ``stack_status`` too."""
 
 _COMMANDS = {
     ManageStack.Request.STARTUP: "startup",
@@ -124,7 +124,7 @@ class Supervisor(ManagedNode):
         self._stack_state = "down"
         self._was_up = False
         self._driver_faults: tuple[str, ...] = ()
-        self._driver_status: Mapping[str, str] = {}
+        self._driver = DriverStatus()
         self._estop = False
         self._own_faults: dict[str, None] = {}
         self._last_fault = ""
@@ -138,7 +138,7 @@ class Supervisor(ManagedNode):
         self._gap = OwnGap(OWN_GAP_S)
         self._heard_itself_s = time.monotonic()
         self._second_supervisor = SecondSupervisor(self, self._waiting, self._timeout("second_supervisor"))
-        subscribe_to_owner(self, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(self, Bool, "reference_holding", self._on_holding)
         subscribe_to_owner(self, DiagnosticArray, "/diagnostics", self._on_diagnostics, self._reporter, qos.events())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -201,7 +201,7 @@ class Supervisor(ManagedNode):
         """What is known of a fault beside its name: the operation that failed, or the driver's defect; else empty."""
         if any(name.endswith("_failed") for name in self._own_faults):
             return self._message
-        return self._driver_status.get("defect", "")
+        return str(self._driver.defect)
 
     @property
     def startup_failed(self) -> bool:
@@ -215,7 +215,7 @@ class Supervisor(ManagedNode):
 
     def status(self) -> StackStatus:
         """The status as it is published on ``stack_status``."""
-        obeys = self._driver_status.get("state") == "active"
+        obeys = self._driver.state == DriverStatus.ACTIVE
         message = StackStatus(
             state=self._stack_state,
             simulated=self.simulated,
@@ -225,9 +225,9 @@ class Supervisor(ManagedNode):
             node_states=[node.state for node in self._nodes.values()],
             faults=[*self._driver_faults, *self._own_faults],
             last_fault=self._last_fault,
-            controller=self._driver_status.get("controller", "") if obeys else "",
-            stop_action=self._driver_status.get("stop_action", ""),
-            fallback=self._driver_status.get("fallback_holds") == "true",
+            controller=controller_name(self._driver) if obeys else "",
+            stop_action=stop_name(self._driver),
+            fallback=self._driver.fallback_holds,
         )
         message.header.stamp = self.get_clock().now().to_msg()
         return message
@@ -303,7 +303,7 @@ class Supervisor(ManagedNode):
         """What was asked for with the start of the program: the first bring-up, and no later one, begins to move."""
         if self._operation != "startup" or not self._may_start or SOURCE not in self._nodes:
             return
-        if self._driver_status.get("controller") in (HOLD_TENSION, TIP):
+        if self._driver.controller in (DriverStatus.CONTROLLER_HOLD_TENSION, DriverStatus.CONTROLLER_TIP):
             return  # nothing would follow the trajectory
         deadline_s = time.monotonic() + self._timeout("transition")
         while not self._restart.service_is_ready() and time.monotonic() < deadline_s:
@@ -352,14 +352,14 @@ class Supervisor(ManagedNode):
 
     async def _commands_come(self, driver: Managed) -> None:
         """Another program commands the tendons: without it they would have torque, and soon time out."""
-        if self._driver_status.get("commanded") != "true":
+        if not self._driver.commanded:
             self.get_logger().info(
                 "waiting for tendon_commands: start your controller. The tendons have no torque until it answers"
                 " tendon_states"
             )
         self._awaits_commands = True
         try:
-            while self._driver_status.get("commanded") != "true":
+            while not self._driver.commanded:
                 self._check_abort()
                 if await driver.refresh(VANISHED_S) and driver.state != "inactive":
                     raise DeviceError(driver.name, f"is {driver.state} instead of inactive", "See its log, then reset")
@@ -576,12 +576,11 @@ class Supervisor(ManagedNode):
         await self._operate("pause")
         self._set_state("fault")
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        faults = tuple(name for name in values.get("faults", "").split(", ") if name)
-        self._estop = values.get("estop") == "true"
-        before, self._driver_status = self._driver_status, values
-        if any(values.get(name) != before.get(name) for name in _TOLD):
+    def _on_driver_status(self, message: DriverStatus) -> None:
+        faults = fault_names(message)
+        self._estop = message.estop
+        before, self._driver = self._driver, message
+        if any(getattr(message, name) != getattr(before, name) for name in _TOLD):
             self._publish_status()
         if faults != self._driver_faults:
             self._driver_faults = faults

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from rclpy.clock import Clock, ClockType
 from std_srvs.srv import Trigger
 
 from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
+from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.diagnostics import LoopThresholds
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
@@ -90,7 +90,7 @@ class TendonDriver(ManagedNode):
         self._lockstep = self._make_lockstep()
         self._flow = flow = self.flow if self._lockstep is None else self._lockstep.flow
         self._states = StatePublisher(self, flow)
-        self._status = self.create_publisher(DiagnosticStatus, "driver_status", qos.latched())
+        self._status = self.create_publisher(DriverStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self, flow, self._on_two_writers, listens=slot is None)
         self.create_service(Trigger, "reset_estop", self._faults.serve_reset)
         self.create_service(Trigger, "reset_statistics", self._serve_reset_statistics)
@@ -164,7 +164,6 @@ class TendonDriver(ManagedNode):
             loop.row,
             robot,
             simulated=self.simulated,
-            decimation=max(1, round(rate_hz / self.parameters.get("decimated_rate_hz"))),
             trips=trips,
         )
         self._homing.read(loop)
@@ -173,7 +172,7 @@ class TendonDriver(ManagedNode):
         if self._slot is not None:
             self._slot.join(loop, form)
         else:
-            self._commands.listen(loop, trips)
+            self._commands.listen(loop, trips, str(self.parameters.get("prefix")))
         loop.start()
 
     def _desired_form(self, robot: Robot) -> Form:

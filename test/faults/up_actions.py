@@ -27,9 +27,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import yaml
 from continuum_robot.action import CheckTendons
-from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands
+from continuum_robot.msg import ClarkeState, DriverStatus, Shape, StackStatus, TendonCommands
 from continuum_robot.srv import ManageStack, ReleaseEstop
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.stack_link import DIAGNOSTICS, REFERENCE_PERIOD_S
@@ -305,17 +305,12 @@ def _foreign_references(stand: Any, rng: Rng) -> Effect:
 def forged_owner(stand: Any, rng: Rng) -> Effect:
     """Latched topics of the driver and of the reference source, published by another program, then its references."""
     name = stand.link.name
-    status = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
     with contextlib.ExitStack() as stack:
         for kind, topic, message in (
             (String, "reference_writer", String(data=name)),
             (Bool, "reference_holding", Bool(data=True)),
             (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
-            (
-                DiagnosticStatus,
-                "driver_status",
-                DiagnosticStatus(values=[KeyValue(key=key, value=value) for key, value in status.items()]),
-            ),
+            (DriverStatus, "driver_status", DriverStatus(state=DriverStatus.INACTIVE, faults=[200, 1], estop=True)),
         ):
             publisher = stack.enter_context(stand.link.publisher(kind, topic, qos.latched()))
             deadline_s = time.monotonic() + _DISCOVERY_S

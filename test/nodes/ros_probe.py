@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # programs that tests start import this without pytest
 
-from continuum_robot.msg import ClarkeState, Shape, StackStatus, TendonCommands, TendonStates
+from continuum_robot.msg import ClarkeState, DriverStatus, Shape, StackStatus, TendonCommands, TendonStates
 from continuum_robot.srv import InjectFault, ManageStack
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
@@ -32,9 +32,9 @@ from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from continuum_robot.app.client.stack_link import StackLink, set_request
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.driver_status import fault_names, state_name
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.composition import ComposedStack
@@ -171,7 +171,7 @@ class Probe:
         self.listen(ClarkeState, "clarke_state")
         self.listen(ClarkeState, "clarke_reference")
         self.listen(StackStatus, "stack_status", qos.latched())
-        self.listen(DiagnosticStatus, "driver_status", qos.latched())
+        self.listen(DriverStatus, "driver_status", qos.latched())
 
     def listen_to_shape(self) -> None:
         self.listen(Shape, "shape")
@@ -241,10 +241,10 @@ class Probe:
         return self.newest(topic)
 
     def faults(self) -> list[str]:
-        return [name for name in values_of(self.newest("driver_status"))["faults"].split(", ") if name]
+        return list(fault_names(self.newest("driver_status")))
 
     def driver_state(self) -> str:
-        return values_of(self.newest("driver_status"))["state"] if self.received["driver_status"] else ""
+        return state_name(self.newest("driver_status")) if self.received["driver_status"] else ""
 
     def stack_state(self) -> str:
         return self.newest("stack_status").state if self.received["stack_status"] else ""

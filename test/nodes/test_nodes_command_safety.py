@@ -44,7 +44,8 @@ def write_until_a_fault(probe, tension_n, period_s, sequence=None, most=2000):
     """Publish commands that answer the newest state, or always the one of a sequence number."""
     for _ in range(most):
         answered = probe.newest("tendon_states").sequence if sequence is None else sequence
-        probe.publish(TendonCommands, "tendon_commands", TendonCommands(tension=tension_n, sequence=answered))
+        message = TendonCommands(tension=tension_n, sequence=answered, writer="probe")
+        probe.publish(TendonCommands, "tendon_commands", message)
         pause(period_s)
         if probe.faults():
             break
@@ -70,7 +71,7 @@ def test_two_writers(stack, probe):
 
 def command(probe, tension_n):
     """Publish once, without a sequence number, as a script does."""
-    message = TendonCommands(tension=[tension_n] * ROBOT.tendon_count)
+    message = TendonCommands(writer=f"probe {id(probe)}", tension=[tension_n] * ROBOT.tendon_count)
     probe.publish(TendonCommands, "tendon_commands", message)
     pause(0.004)
 
@@ -125,7 +126,7 @@ def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, p
         before = claim.refused
         fight(other, probe, lambda: claim.refused > before + 50)
         assert probe.faults() == []
-        # Who leaves gives them back at once.
+        # Who leaves has given them back before they time out.
         other.stop_publishing("tendon_commands")
         probe.wait(lambda: obeyed(probe, 4.0), what="the commands of who left were not given back")
         assert probe.faults() == []
@@ -135,7 +136,7 @@ def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, p
         other.stop_publishing("tendon_commands")
     probe.stop_publishing("tendon_commands")
     check_safe_state(probe, "two_writers")
-    words = "probe wrote tendon_commands too: refused"
+    words = f"probe {id(other)} wrote tendon_commands too: refused"
     probe.wait(lambda: words in probe.health("/tendon_driver: round_trip"), what=words)
 
 

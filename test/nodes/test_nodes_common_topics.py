@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs see that know no message of this package: joints, tip and wrench of a contact, with their frames."""
+"""What programs see that know no message of this package: tip, wrench of a contact, and frames."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import Contact, Shape, TendonStates
+from continuum_robot.msg import Contact, DriverStatus, Shape, TendonStates
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from ros_probe import Probe
-from sensor_msgs.msg import JointState
 
 from continuum_robot.geometry import se3, so3
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
+from continuum_robot.nodes.topics.driver_status import CONTROLLERS, FAULT_CODES, STATES, STOPS
 
 pytestmark = [pytest.mark.ros]
 
@@ -25,7 +25,7 @@ ENDS = {"left": np.array([0.007, 0.0, 0.0]), "right": np.array([-0.007, 0.0, 0.0
 @pytest.fixture(scope="module")
 def probe(domain):
     with Probe() as probe:
-        for kind, topic in ((JointState, "joint_states"), (PoseStamped, "tip_pose"), (WrenchStamped, "contact_wrench")):
+        for kind, topic in ((PoseStamped, "tip_pose"), (WrenchStamped, "contact_wrench")):
             probe.listen(kind, topic, qos.visualization())
         yield probe
 
@@ -46,28 +46,19 @@ def one_after(probe, topic, publish):
     return probe.newest(topic), {t.child_frame_id: t for t in transforms or []}
 
 
-def test_tendons_are_joints_in_order_and_their_ends_leave_the_base_where_they_are_pulled_in(topics, probe):
-    states = TendonStates(sequence=7, displacement=[0.002, -0.001], velocity=[0.1, 0.2], tension=[3.0, 4.0])
+def test_the_ends_of_tendons_leave_the_base_where_they_are_pulled_in(topics):
+    states = TendonStates(sequence=7, displacement=[0.002, -0.001])
     states.header.stamp.sec = 5
-    joints, frames = one_after(probe, "joint_states", lambda: topics.publish_states(states))
-    assert joints.header.stamp.sec == 5
-    assert joints.name == ["lab_left", "lab_right"]
-    assert [list(joints.position), list(joints.velocity), list(joints.effort)] == [
-        [0.002, -0.001],
-        [0.1, 0.2],
-        [3.0, 4.0],
-    ]
+    frames = {t.child_frame_id: t for t in topics.tendon_frames(states)}
+    assert {frame.header.stamp.sec for frame in frames.values()} == {5}
     assert {frame.header.frame_id for frame in frames.values()} == {"lab_base"}
-    left, right = (frames[name].transform.translation for name in joints.name)
+    left, right = (frames[name].transform.translation for name in ("lab_left", "lab_right"))
     assert (left.x, left.z, right.x, right.z) == pytest.approx((0.007, -0.002, -0.007, 0.001))
-    assert topics.publish_states(states) == []  # once each
+    assert topics.tendon_frames(states) == []  # once each
 
 
-def test_a_tendon_that_is_unknown_has_no_frame(topics, probe):
-    states = TendonStates(sequence=8, displacement=[np.nan, 0.0], velocity=[0.0, 0.0], tension=[0.0, 0.0])
-    joints, frames = one_after(probe, "joint_states", lambda: topics.publish_states(states))
-    assert np.isnan(joints.position[0])
-    assert not frames
+def test_a_tendon_that_is_unknown_has_no_frame(topics):
+    assert topics.tendon_frames(TendonStates(sequence=8, displacement=[np.nan, 0.0])) == []
 
 
 def test_the_tip_is_in_the_base_frame(topics, probe):
@@ -97,3 +88,11 @@ def test_the_wrench_is_given_where_it_acts_zero_without_a_contact_and_unknown_wh
     message, frames = one_after(probe, "contact_wrench", lambda: topics.publish_contact(invalid))
     assert np.isnan(message.wrench.force.x)
     assert not frames
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix"), [(STATES, ""), (CONTROLLERS, "CONTROLLER_"), (STOPS, "STOP_"), (FAULT_CODES, "FAULT_")]
+)
+def test_names_and_constants_of_the_drivers_status_agree(names, prefix):
+    for code, name in enumerate(names):
+        assert getattr(DriverStatus, prefix + (name or "none").upper()) == code

@@ -15,7 +15,6 @@ from robot_files import robot_file
 from ros_probe import SIMULATED_STEP_S, Probe
 from std_msgs.msg import Float64
 
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot import doors
@@ -77,7 +76,7 @@ def check_held_and_healed(stack, probe):
     probe.wait_real(lambda: probe.newest("stack_status").fallback, what="the fallback does not hold")
     assert "internal_error" not in probe.faults()
     assert "a defect" in controller.defect
-    assert values_of(probe.newest("driver_status"))["powered"] == "true"
+    assert probe.newest("driver_status").powered
     probe.wait_real(lambda: "node_failed: clarke_controller" in probe.newest("stack_status").faults)
     begin = len(probe.received["tendon_states"])
     probe.pause(0.2)

@@ -119,7 +119,7 @@ def test_over_topics_it_answers_states_by_displacements(make):
     node.configure()
     node.activate()
     node._driver_active = True
-    layout, answers = commands_layout(N, displacements=True), []
+    layout, answers = commands_layout(N, displacements=True, writer="clarke_controller"), []
     node._commands = SimpleNamespace(
         publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["displacement"]]))
     )
@@ -136,7 +136,7 @@ def test_over_topics_it_answers_states_by_displacements(make):
             limited=np.zeros(N, dtype=np.uint8),
         )
         states.header.stamp.sec, states.header.stamp.nanosec = divmod(node.clock.now_ns(), 1_000_000_000)
-        node._on_reference(ClarkeState(position=[0.0] * 6), b"")
+        node._on_reference(ClarkeState(position=[0.0] * 6))
         node._on_states(serialize_message(states))
         assert len(answers) == k
         written = answers[-1]

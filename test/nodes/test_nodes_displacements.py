@@ -27,7 +27,7 @@ N, LIMITS = load_robot(ROBOT).tendon_count, load_robot(ROBOT).limits
 
 
 def command(probe: Probe, **fields: object) -> None:
-    message = TendonCommands(sequence=probe.newest("tendon_states").sequence, **fields)
+    message = TendonCommands(writer="probe", sequence=probe.newest("tendon_states").sequence, **fields)
     probe.publish(TendonCommands, "tendon_commands", message, qos.latched())
 
 

@@ -16,7 +16,6 @@ from robot_files import robot_file, robot_values, written
 from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
 
 from continuum_robot.app.running.process_stack import ProcessStack
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
@@ -56,7 +55,7 @@ def check_fallback(probe, action):
     probe.wait_real(lambda: probe.newest("stack_status").fallback, what="stack_status does not tell")
     status = probe.newest("stack_status")
     assert (status.stop_action, status.controller, status.state) == (action, "", "fault")
-    assert values_of(probe.newest("driver_status"))["fallback_holds"] == "true"
+    assert probe.newest("driver_status").fallback_holds
     assert "fallback holds" in probe.newest("driver_status").message
     probe.wait_real(lambda: "fallback holds" in probe.health("/tendon_driver: driver"), what="not in /diagnostics")
     probe.pause(HOLD_S - 0.3)
@@ -113,7 +112,7 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
             probe.wait(lambda: probe.faults() == ["command_timeout"], what="the driver's status names another fault")
             begin = len(probe.received["tendon_states"])
             # The supervisor notices the loss after a while, and lets the driver ramp down.
-            probe.wait(lambda: values_of(probe.newest("driver_status"))["powered"] == "false", 60.0, "still powered")
+            probe.wait(lambda: not probe.newest("driver_status").powered, 60.0, "still powered")
             probe.wait(lambda: np.isnan(probe.newest("tendon_states").commanded_tension).all())
             tensions = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
             tensions = tensions[np.isfinite(tensions).all(axis=1)]
@@ -140,9 +139,9 @@ def test_a_brake_switches_the_torque_off_at_once_and_a_reset_brings_it_back(doma
             powered = np.isfinite(tensions).all(axis=1)
             assert not powered[5:].any(), "the torque is not off"
             np.testing.assert_allclose(tensions[powered], np.broadcast_to(before, tensions[powered].shape), atol=0.1)
-            probe.wait_real(lambda: values_of(probe.newest("driver_status"))["powered"] == "false")
+            probe.wait_real(lambda: not probe.newest("driver_status").powered)
             assert probe.newest("stack_status").stop_action == "brake"
             assert probe.manage(ManageStack.Request.RESET).success
             probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
-            assert values_of(probe.newest("driver_status"))["powered"] == "true"
+            assert probe.newest("driver_status").powered
             assert probe.faults() == []

@@ -52,7 +52,7 @@ def test_commanded_tensions_bend_it_and_its_shape_is_seen(probe):
     def obeyed() -> bool:
         sequence = probe.newest("tendon_states").sequence
         # Transient local, as everything that lock-step hears.
-        message = TendonCommands(sequence=sequence, tension=desired)
+        message = TendonCommands(writer="probe", sequence=sequence, tension=desired)
         probe.publish(TendonCommands, "tendon_commands", message, qos.latched())
         return np.allclose(probe.newest("tendon_states").commanded_tension, desired, atol=1e-3)
 

@@ -293,7 +293,7 @@ def test_a_fault_is_named_once_with_what_is_known_of_it(context):
         node._set_state("fault")
         node._driver_faults, node._last_fault = ("loop_too_slow",), "loop_too_slow"
         assert what_latched(node.status().faults, node) == "faults latched: loop_too_slow"
-        node._driver_status["defect"] = "KeyError('x')"
+        node._driver.defect = "KeyError('x')"
         assert what_latched(["internal_error"], node) == "faults latched: internal_error (KeyError('x'))"
     finally:
         node.destroy_node()

@@ -36,7 +36,7 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
     node.configure()
     node.activate()
     node._driver_active = True
-    layout, answers = commands_layout(count), []
+    layout, answers = commands_layout(count, writer="clarke_controller"), []
     node._commands = SimpleNamespace(
         publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["tension"]]))
     )
@@ -61,7 +61,7 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
             limited=limited,
         )
         states.header.stamp.sec, states.header.stamp.nanosec = divmod(node.clock.now_ns(), 1_000_000_000)
-        node._on_reference(ahead, b"")
+        node._on_reference(ahead)
         node._on_states(serialize_message(states))
         assert len(answers) == k
     terms = node._controller.output().terms

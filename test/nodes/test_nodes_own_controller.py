@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example of a controller in a plain ROS 2 node commands a robot, whenever it is started."""
+"""The examples of controllers in plain ROS 2 nodes command a robot, whenever they are started."""
 
 from __future__ import annotations
 
@@ -13,19 +13,27 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import ManageStack
+from rcl_interfaces.msg import Log
 from ros_probe import PATIENT, Probe, patient_robot
+from sensor_msgs.msg import JointState
 
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "12_ros2_controller.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WRITERS = {"12_ros2_controller": "my_controller", "14_ros2_control": "joint_commands"}
+
+
+@pytest.fixture(params=list(WRITERS))
+def example(request) -> str:
+    return request.param
 
 
 @pytest.fixture
-def controller(domain: int) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, str(EXAMPLE)])
+def controller(domain: int, example: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([sys.executable, str(EXAMPLES / f"{example}.py")])
     yield process
     process.terminate()
     try:
@@ -41,7 +49,7 @@ def stack() -> ComposedStack:
     return ComposedStack(options)
 
 
-def test_the_tendons_get_torque_with_the_first_command(domain, request):
+def test_the_tendons_get_torque_with_the_first_command(domain, request, example):
     """And a start after a fault waits for commands again."""
     with stack() as running, Probe() as probe:
         probe.listen_to_stack()
@@ -53,6 +61,7 @@ def test_the_tendons_get_torque_with_the_first_command(domain, request):
         probe.wait(lambda: probe.stack_state() == "up", 60.0, "it does not come up")
         probe.wait(lambda: max(probe.newest("tendon_states").commanded_tension) > 4.5, 30.0, "it is not obeyed")
         assert running.driver.faults == ()
+        assert running.driver._commands.owner.writer == WRITERS[example]
         process.terminate()
         probe.wait(lambda: running.driver.faults == ("command_timeout",), 30.0, "its end is no fault")
         probe.manage(ManageStack.Request.PAUSE, 60.0)
@@ -65,6 +74,37 @@ def test_a_controller_that_writes_before_the_activation_is_obeyed(domain, contro
         running.wait_until_up(90.0)
         probe.wait(lambda: max(probe.newest("tendon_states").commanded_tension) > 4.5, 30.0, "it is not obeyed")
         assert running.driver.faults == ()
+        probe.listen(JointState, "joint_states")
+        joints = probe.wait_for_message("joint_states")
+        stamps = {(m.header.stamp.sec, m.header.stamp.nanosec): m for m in list(probe.received["tendon_states"])}
+        states = stamps[joints.header.stamp.sec, joints.header.stamp.nanosec]
+        assert tuple(joints.name) == running.driver.load_robot().tendon_names
+        assert (joints.position, joints.velocity, joints.effort) == (
+            states.displacement,
+            states.velocity,
+            states.tension,
+        )
+
+
+def test_joints_that_are_not_the_robots_tendons_are_named_and_no_command(domain):
+    with stack() as running, Probe() as probe:
+        probe.listen_to_stack()
+        probe.listen(Log, "/rosout")
+        names = list(running.driver.load_robot().tendon_names)
+        given = [{"name": names}]
+
+        def write(*, until):
+            probe.publish(JointState, "joint_commands", JointState(**given[0]))
+            probe.pause(0.01)
+            return until()
+
+        # As of a joint_state_broadcaster: names without efforts. The tendons get torque, and the fault latches.
+        probe.wait(lambda: write(until=lambda: running.driver.faults == ("command_wrong_size",)), 90.0)
+        assert any("joint_commands has 0 values of effort" in log.msg for log in probe.received["/rosout"])
+        given[0] = {"name": names[1:], "effort": [4.0] * (len(names) - 1)}
+        assert not running.driver._commands._of_joints(JointState(**given[0]))
+        turned = JointState(name=names[::-1], effort=[float(index) for index in range(len(names))])
+        assert running.driver._commands._of_joints(turned) == tuple(map(float, reversed(range(len(names)))))
 
 
 def test_late_commands_are_judged_by_the_timeout_and_not_by_the_gains_of_another_controller():

@@ -18,8 +18,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
 
-from continuum_robot.msg import ClarkeState, Contact, StackStatus, TipState
-from diagnostic_msgs.msg import DiagnosticStatus
+from continuum_robot.msg import ClarkeState, Contact, DriverStatus, StackStatus, TipState
 from page_hands import LONG_S, Hand, MessageHand, MouseHand, joined
 from pages.browser import Browser, find_browser
 from pages.page_picture import DRAWN, HIDE_NOTICES
@@ -57,7 +56,7 @@ OPTIONS = StackOptions(
 ON_A_STAGE = StackOptions(robot="three_segment_servo_stage", clock="lockstep", seed=1, start_motion=False)
 LATCHED = {
     "stack_status": StackStatus,
-    "driver_status": DiagnosticStatus,
+    "driver_status": DriverStatus,
     "reference_writer": String,
     "reaction_state": String,
 }

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.msg import ClarkeState, Contact, DriverStatus, Shape, StackStatus, TendonStates, TipState
 from continuum_robot.srv import TakeReference
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
@@ -56,15 +56,14 @@ def test_a_tension_reference_is_followed_within_the_limits(stack, probe: Probe):
 def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, probe: Probe):
     probe.listen(Log, "/rosout")
     before = stack.status()
-    forged = {"state": "inactive", "faults": "one, two", "activated_ns": "x", "estop": "true"}
-    values = [KeyValue(key=key, value=value) for key, value in forged.items()]
+    forged = DriverStatus(state=DriverStatus.INACTIVE, faults=[200, 1], estop=True)
     inactive = TransitionEvent(goal_state=State(id=State.PRIMARY_STATE_INACTIVE))
     lost = DiagnosticStatus(
         name="/clarke_controller: lifecycle", level=b"\2", message="lost", values=[KeyValue(key="defect", value="one")]
     )
     for kind, topic, message in (
         (String, "reference_writer", String(data="probe")),
-        (DiagnosticStatus, "driver_status", DiagnosticStatus(values=values)),
+        (DriverStatus, "driver_status", forged),
         (Bool, "reference_holding", Bool(data=not before.holding)),
         (StackStatus, "stack_status", StackStatus(state="fault", faults=["one"])),
         (TransitionEvent, "clarke_controller/transition_event", inactive),
@@ -81,7 +80,7 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
     for topic in ("reference_holding", "clarke_controller/transition_event", "diagnostics"):
         probe.wait_real(lambda topic=topic: refused(topic, "supervisor"))
     probe.wait_real(lambda: refused("stack_status", "tendon_driver"))
-    assert stack.nodes["clarke_controller"]._references.turn == "reference_source"
+    assert stack.nodes["clarke_controller"]._references.writer == "reference_source"
     assert not any(node.defect for node in stack.nodes.values())
     after = stack.status()
     assert (after.faults, after.estop, after.holding) == ([], False, before.holding)
@@ -133,7 +132,8 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
 
 def test_the_controller_and_a_client_take_no_first_message_of_a_stranger(stack, probe: Probe):
     controller = stack.nodes["clarke_controller"]
-    forged = ClarkeState(position=[1.0] * ROBOT.coordinate_count, velocity=[0.0] * ROBOT.coordinate_count)
+    size = ROBOT.coordinate_count
+    forged = ClarkeState(writer="probe", position=[1.0] * size, velocity=[0.0] * size)
     operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
     messages = NewestMessages(operator)
     messages.listen("tip_state", TipState, qos.lockstep())

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -39,12 +40,13 @@ from rosbags.rosbag2 import Reader, ReaderError
 from continuum_robot.app.client.recording import recorded
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.recordings.inputs import State, read_inputs
+from continuum_robot.app.recordings.run import open_run
 from continuum_robot.errors import RecordingError
 from continuum_robot.nodes.base.parameter_snapshot import portable
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.recorder import LATCHED, TOPICS
-from continuum_robot.nodes.recordings import mcap_file
+from continuum_robot.nodes.recordings import writing
 from continuum_robot.nodes.recordings.mcap_file import McapScan
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.nodes.recordings.writing import BagRecorder, find_definition
@@ -137,23 +139,31 @@ def test_an_unknown_type_is_named(tmp_path):
 
 
 def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
-    """The disk is full after 700 kB, also for the summary."""
-    written = {"bytes": 0}
-    real = os.write
+    """The disk is full after 700 kB, but for the room of the ballast."""
+    room = {"bytes": 700_000}
+    real, real_temporary = os.write, tempfile.TemporaryFile
 
     def limited(descriptor: int, data: memoryview) -> int:
-        if len(data) and written["bytes"] + len(data) > 700_000:
+        if not room["bytes"]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        written["bytes"] += len(data)
-        return real(descriptor, data)
+        done = real(descriptor, data[: room["bytes"]])  # what still fits is written, as a disk does
+        room["bytes"] -= done
+        return done
 
-    def cut(descriptor: int, length: int) -> None:
-        written["bytes"] = length
-        real_cut(descriptor, length)
+    def temporary(dir: Path):
+        file = real_temporary(dir=dir)
+        close = file.close
 
-    real_cut = os.ftruncate
-    monkeypatch.setattr(mcap_file.os, "write", limited)
-    monkeypatch.setattr(mcap_file.os, "ftruncate", cut)
+        def freed() -> None:
+            if not file.closed:
+                room["bytes"] += os.fstat(file.fileno()).st_size
+            close()
+
+        file.close = freed
+        return file
+
+    monkeypatch.setattr(writing.os, "write", limited)
+    monkeypatch.setattr(writing.tempfile, "TemporaryFile", temporary)
     problems: list[str] = []
     recorder = BagRecorder(tmp_path / "bag", on_problem=problems.append)
     recorder.add_topic("/tendon_states", TYPE)
@@ -164,9 +174,11 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
     assert "No space left" in report.problem
     assert problems == [report.problem]
     assert 500 < report.written < 2000
+    assert report.written + report.dropped == 5000
     assert sequences(tmp_path / "bag") == list(range(report.written))
     with (tmp_path / "bag" / "bag.mcap").open("rb") as stream:
         assert make_reader(stream).get_summary().statistics.message_count == report.written
+    assert sorted(file.name for file in (tmp_path / "bag").iterdir()) == ["bag.mcap", "metadata.yaml"]
 
 
 @pytest.mark.parametrize("moved", [False, True])
@@ -213,9 +225,8 @@ sys.path.insert(0, {tests!r})
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from test_nodes_recording import TYPE, state
 limit = int(sys.argv[2])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 recorder = BagRecorder(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 recorder.add_topic("/tendon_states", TYPE)
 for index in range(4000):
     recorder.write("/tendon_states", state(index), index)
@@ -234,7 +245,9 @@ def test_a_file_size_limit_ends_the_recording_not_the_process(tmp_path):
     done = run_child(tmp_path / "bag", 600_000)
     assert done.returncode == 0, done.stderr
     assert "File too large" in done.stdout
-    read = sequences(tmp_path / "bag")
+    with open_run(tmp_path / "bag") as run:  # no ballast makes the file longer: it has no end, as after a kill
+        assert run.was_cut
+        read = sequences(run.bag)
     assert len(read) > 300
     assert read == list(range(len(read)))
 
@@ -287,7 +300,7 @@ def test_after_a_kill_the_file_is_read_from_its_front(killed):
     scan = McapScan(folder / "bag.mcap")
     assert [message.time_ns for message in scan.messages()] == read == list(range(len(read)))
     assert not scan.complete
-    assert scan.note == {"robot_file": "name: killed\n", "parameters/driver": "1"}
+    assert scan.metadata["continuum_robot"] == {"robot_file": "name: killed\n", "parameters/driver": "1"}
     # 5000 messages a second and less: what is missing was given within the last seconds.
     assert len(read) > 2000
     assert len(read) > printed[-1] - 15_000

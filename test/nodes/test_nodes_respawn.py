@@ -14,7 +14,6 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from ros_probe import PATIENT_STACK, Probe
 
 from continuum_robot.app.running.process_stack import ProcessStack
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
@@ -81,7 +80,7 @@ def test_a_killed_process_comes_back_and_nothing_moves_before_a_reset(stack, pro
     }
     if group in ("control_loop", "sensing"):
         assert probe.lifecycle_state("tendon_driver") == "inactive"
-        assert values_of(probe.newest("driver_status"))["powered"] == "false"
+        assert not probe.newest("driver_status").powered
 
     # An operator's reset, a second one where a busy machine lets a node answer late, and all is up.
     probe.bring_up()

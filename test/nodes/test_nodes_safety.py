@@ -22,7 +22,6 @@ from ros_probe import Probe, pause
 from ros_safe_state import ROBOT, SAFE_N, check_safe_state, recover, recovered
 from std_msgs.msg import Bool
 
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.topics import qos
 
 pytestmark = [pytest.mark.ros]
@@ -198,7 +197,7 @@ def test_a_button_holds_the_estop_while_it_is_pressed_and_while_it_is_silent(sta
 
 def holders(probe) -> set[str]:
     """Who holds the e-stop, as the driver reports."""
-    return set(filter(None, values_of(probe.newest("driver_status"))["estop_holders"].split(", ")))
+    return set(probe.newest("driver_status").estop_holders)
 
 
 def test_an_estop_in_every_lifecycle_state(stack, probe):

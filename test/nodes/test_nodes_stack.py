@@ -86,7 +86,7 @@ def test_plain_publishers_and_best_effort_subscribers_are_compatible(stack, prob
     take_turn(probe, "probe")
     controller = stack.nodes["clarke_controller"]
     refused = controller._reference.refused
-    message = ClarkeState(position=[math.nan, 0.0])
+    message = ClarkeState(writer="probe", position=[math.nan, 0.0])
 
     def refused_again() -> bool:
         # Again and again, as a script does: the first may come before the middleware has introduced both sides.
@@ -122,7 +122,7 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
     aim = 0.006 if stands < 0.0 else -0.006
     controller = stack.nodes["clarke_controller"]
     owner, followed = controller._references, controller._reference
-    message = ClarkeState(position=[aim, 0.0], velocity=[0.0, 0.0], acceleration=[0.0, 0.0])
+    message = ClarkeState(writer="probe", position=[aim, 0.0], velocity=[0.0, 0.0], acceleration=[0.0, 0.0])
     before, seen = owner.claim.refused, []
 
     def write():
@@ -139,8 +139,8 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
     # With the turn it is followed at once, and nobody is called an intruder.
     take_turn(probe, "probe")
     probe.wait(lambda: write() or abs(followed.position[0] - aim) < 1e-4, what="it is not followed")
-    assert owner.holder_name == "probe"
+    assert owner.writer == "probe"
     take_turn(probe, "")
     probe.stop_publishing("clarke_reference")
-    probe.wait(lambda: owner.holder_name == "reference_source", what="the reference source does not have it again")
+    probe.wait(lambda: owner.writer == "reference_source", what="the reference source does not have it again")
     assert not any("reference_source writes" in log.msg for log in probe.received["/rosout"])

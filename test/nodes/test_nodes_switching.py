@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.command_line import application
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
+from continuum_robot.nodes.topics.driver_status import controller_name
 
 pytestmark = [pytest.mark.ros]
 
@@ -58,7 +58,7 @@ def commanded(probe):
 
 
 def controller_of(probe):
-    return values_of(probe.newest("driver_status"))["controller"]
+    return controller_name(probe.newest("driver_status"))
 
 
 def test_a_stack_that_starts_with_hold_tension_moves_only_after_the_switch(domain):

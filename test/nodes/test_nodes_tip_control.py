@@ -15,8 +15,8 @@ from continuum_robot.srv import SwitchController, TakeReference
 from geometry_msgs.msg import Point, PointStamped, PoseStamped
 from ros_contact import touched_stack
 
-from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.topics import conversions
+from continuum_robot.nodes.topics.driver_status import controller_name
 
 pytestmark = [pytest.mark.ros]
 
@@ -104,7 +104,7 @@ def test_after_an_estop_it_keeps_the_tip_where_it_came_to_rest(probe):
     probe.received["tip_state"].clear()
     probe.bring_up()
     probe.wait(lambda: probe.received["tip_state"] and probe.newest("tip_state").state == "reached")
-    assert values_of(probe.newest("driver_status"))["controller"] == "tip"
+    assert controller_name(probe.newest("driver_status")) == "tip"
     assert probe.newest("stack_status").holding
     place = tip_now(probe)
     probe.pause(1.0)

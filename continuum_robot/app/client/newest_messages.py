@@ -13,9 +13,8 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of, owners_of, stream_claim
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, StreamClaim, nodes_of, owners_of
 from continuum_robot.nodes.topics.publisher_subscription import publisher_of
-from continuum_robot.nodes.topics.topic_claim import TopicClaim
 
 
 class NewestMessages:
@@ -30,14 +29,14 @@ class NewestMessages:
         self._newest: dict[str, Any] = {}
         self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {}
-        self._claims: dict[str, TopicClaim] = {}
+        self._claims: dict[str, StreamClaim] = {}
         self._names: dict[bytes, str] = {}
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
         """Subscribe to a further topic."""
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
         if topic in STREAM_OWNERS:
-            self._claims[topic] = stream_claim(self._node, topic)
+            self._claims[topic] = StreamClaim(self._node, topic)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions

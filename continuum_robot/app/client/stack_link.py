@@ -38,7 +38,7 @@ from continuum_robot.app.client.state import RobotState, state_of
 from continuum_robot.app.running.domain import absolute_namespace
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
-from continuum_robot.msg import ClarkeState, Contact, Shape, StackStatus, TendonStates, TipState
+from continuum_robot.msg import ClarkeState, Contact, DriverStatus, Shape, StackStatus, TendonStates, TipState
 from continuum_robot.nodes.base.calling import AGAIN_S, action_client, call_service
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner, dds_error, initialize, wait_for
@@ -75,7 +75,7 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "contact": (Contact, qos.newest_state()),
     "tip_state": (TipState, qos.newest_state()),
     "stack_status": (StackStatus, qos.latched()),
-    "driver_status": (DiagnosticStatus, qos.latched()),
+    "driver_status": (DriverStatus, qos.latched()),
     "reference_writer": (String, qos.latched()),
     STAGE_STATE: (JointState, qos.newest_state()),
     STAGE_STATUS: (DiagnosticStatus, qos.latched()),
@@ -612,7 +612,7 @@ class StackLink:
         stamp_ns : ns since the epoch, None: now
         """
         self._sequence += 1
-        message = ClarkeState(sequence=self._sequence)
+        message = ClarkeState(sequence=self._sequence, writer=self.name)
         conversions.set_stamp(message.header.stamp, time.time_ns() if stamp_ns is None else stamp_ns)
         message.position = conversions.float_array(reference.position)
         message.velocity = conversions.float_array(reference.velocity)

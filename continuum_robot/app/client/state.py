@@ -205,8 +205,8 @@ def state_of(
     robot : whose sizes unknown values get
     fresh_s, status_fresh_s : age above which a message counts as unknown, s
     """
-    from continuum_robot.nodes.base.diagnostics import values_of  # noqa: PLC0415
     from continuum_robot.nodes.topics import conversions  # noqa: PLC0415
+    from continuum_robot.nodes.topics.driver_status import fault_names, state_name  # noqa: PLC0415
 
     def values(message: Any, name: str, count: int | None) -> Vector:
         found = np.zeros(0) if message is None else np.array(conversions.vector(getattr(message, name)))
@@ -220,8 +220,7 @@ def state_of(
     clarke, reference = messages.fresh("clarke_state", fresh_s), messages.fresh("clarke_reference", fresh_s)
     status, driver = messages.fresh("stack_status", status_fresh_s), messages.fresh("driver_status")
     writer, stage = messages.fresh("reference_writer"), messages.fresh("base_stage/status")
-    numbers = {} if driver is None else values_of(driver)
-    driver_faults = tuple(name for name in numbers.get("faults", "").split(", ") if name)
+    driver_faults = () if driver is None else fault_names(driver)
     silent_s = age_s = messages.silent_s("tendon_states_decimated")
     in_lockstep = False
     if tendons is not None:
@@ -233,7 +232,7 @@ def state_of(
         simulated=bool(status is not None and status.simulated),
         faults=driver_faults if status is None else tuple(status.faults),
         last_fault="" if status is None else status.last_fault,
-        estop=bool(status is not None and status.estop) or numbers.get("estop") == "true",
+        estop=bool(status is not None and status.estop) or bool(driver is not None and driver.estop),
         controller="" if status is None else status.controller,
         holding=bool(status is not None and status.holding),
         writer="" if writer is None else str(writer.data),
@@ -253,7 +252,7 @@ def state_of(
         age_s=age_s,
         in_lockstep=in_lockstep,
         nodes={} if status is None else dict(zip(status.node_names, status.node_states, strict=False)),
-        driver=numbers.get("state", ""),
+        driver="" if driver is None else state_name(driver),
         driver_message="" if driver is None else driver.message,
         driver_faults=driver_faults,
         shape_problem="" if shape is None else shape.problem,

@@ -27,6 +27,7 @@ COMMANDS, SHAPE, CLARKE, CONTACT = "tendon_commands", "shape", "clarke_state", "
 INPUTS = (STATES, DECIMATED, STRINGS, FIBER, REFERENCE, STATUS, PARAMETERS)
 ANSWERS = (COMMANDS, SHAPE, CLARKE, CONTACT)
 
+_ACTIVE = 2  # DriverStatus.ACTIVE
 _STATUS_LEAD_NS = 50_000_000
 _LATE_NS = 100_000_000
 
@@ -93,6 +94,10 @@ def read_inputs(bag: Path, namespace: str | None = None) -> RecordedInputs:
 
 
 def _inputs(bag: Path, topics: _Topics) -> RecordedInputs:
+    old = [name for name in (COMMANDS, CLARKE, REFERENCE) if topics[name] and not hasattr(topics[name][0][2], "writer")]
+    if old or (topics[STATUS] and not hasattr(topics[STATUS][0][2], "state")):
+        problem = f"has {(old or [STATUS])[0]} as an earlier version recorded it"
+        raise RecordingError(bag, problem, "Replay it with the version that recorded it; report reads it")
     if not topics[STATES]:
         there = ", ".join(name for name, messages in topics.messages.items() if messages) or "no topic of this stack"
         raise RecordingError(bag, f"has no messages on {STATES} (there are: {there})", "Record tendon_states")
@@ -196,7 +201,7 @@ def _statuses(topics: _Topics, states: list[State]) -> Iterator[Given]:
     given: list[Given] = []
     for time_ns, data, message in reversed(topics[STATUS]):
         place_ns = time_ns
-        if any(item.key == "state" and item.value == "active" for item in message.values):
+        if message.state == _ACTIVE:
             index = bisect.bisect_left(answered, time_ns - _STATUS_LEAD_NS)
             place_ns = until_ns = answered[index] if index < len(answered) else time_ns
         else:

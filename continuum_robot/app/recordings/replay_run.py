@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from rcl_interfaces.msg import ParameterEvent
 from rclpy.clock import ClockType, ROSClock
 from rclpy.node import Node
@@ -44,7 +43,7 @@ from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.app.recordings.run import RECORDING, RecordedRun, open_run
 from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.errors import DeviceError, RecordingError
-from continuum_robot.msg import ClarkeState, Contact, FiberCurvature, Shape, StringLengths, TendonStates
+from continuum_robot.msg import ClarkeState, Contact, DriverStatus, FiberCurvature, Shape, StringLengths, TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
@@ -94,7 +93,7 @@ class Player(Node):
         self._outputs: dict[str, Any] = {
             topic: coordinator.create_publisher(kind, topic) for topic, kind in kinds.items()
         }
-        self._outputs[STATUS] = self.create_publisher(DiagnosticStatus, STATUS, qos.latched())
+        self._outputs[STATUS] = self.create_publisher(DriverStatus, STATUS, qos.latched())
         for topic, kind in ((SHAPE, Shape), (CLARKE, ClarkeState), (CONTACT, Contact)):
             coordinator.listen(kind, topic, self._listener(topic))
 

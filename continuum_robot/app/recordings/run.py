@@ -14,7 +14,14 @@ from typing import Any
 
 from continuum_robot.app.recordings.reading import open_bag
 from continuum_robot.errors import RecordingError, RobotFileError
-from continuum_robot.nodes.recordings.mcap_file import MAGIC, PROFILE, McapScan, find_mcap_files, part_of
+from continuum_robot.nodes.recordings.mcap_file import (
+    MAGIC,
+    PROFILE,
+    find_mcap_files,
+    note_of,
+    part_of,
+    profile_of,
+)
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml
@@ -105,7 +112,7 @@ def open_run(path: Path) -> Iterator[RecordedRun]:
     files = mcap_files(bag)
     cut = [file for file in files if not _has_end(file)]
     for file in files:
-        profile = PROFILE if file in cut else McapScan(file).read_metadata().profile  # repair looks at those
+        profile = PROFILE if file in cut else profile_of(file)  # repair looks at those
         if profile != PROFILE:
             raise RecordingError(file, f"has the profile {profile or 'none'!r}", "Give a recording of ROS 2")
     with tempfile.TemporaryDirectory(prefix="continuum_robot_") as temporary:
@@ -231,7 +238,7 @@ def _file_name(robot: str) -> str:
 def _note(bag: Path) -> dict[str, str]:
     """What the recorder noted: in the MCAP file itself, else in metadata.yaml, which other tools may have kept."""
     files = [bag] if bag.suffix == ".mcap" else find_mcap_files(bag)
-    note = McapScan(files[0]).read_metadata().note if files else {}
+    note = note_of(files[0]) if files else {}
     if note or bag.is_file():
         return note
     try:

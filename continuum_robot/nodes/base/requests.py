@@ -63,6 +63,13 @@ class SwitchControllerRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeCommandsRequest:
+    """Of ``take_commands``."""
+
+    writer: str = quantity("name of the program that writes; empty: the first that does")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeReferenceRequest:
     """Of ``reference_source/take``."""
 
@@ -105,6 +112,7 @@ REQUESTS: Mapping[str, type[Any]] = {
     "ReleaseEstop": ReleaseEstopRequest,
     "SetContactThresholds": SetContactThresholdsRequest,
     "SwitchController": SwitchControllerRequest,
+    "TakeCommands": TakeCommandsRequest,
     "TakeReference": TakeReferenceRequest,
     "CalibrateTorque": CalibrateTorqueGoal,
     "CheckTendons": CheckTendonsGoal,

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tendon_commands`` on their way to the driver's loop: which state each answers, and who may write them."""
+"""``tendon_commands`` and ``joint_commands`` on their way to the loop: which state each answers, and who may write."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from sensor_msgs.msg import JointState
 
 from continuum_robot.msg import TendonCommands
 from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.flat_messages import commands_layout
-from continuum_robot.nodes.topics.topic_claim import TopicClaim
+from continuum_robot.nodes.topics.flat_messages import FlatLayout, commands_layout
+from continuum_robot.nodes.topics.owned_topic import NamedOwner
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
-from continuum_robot.runtime.writer_claim import NOBODY
+from continuum_robot.srv import TakeCommands
 
-TOPIC = "tendon_commands"
+TOPIC, JOINTS = "tendon_commands", "joint_commands"
 SILENCE_FRACTION = 0.5
 """Fraction of limits.command_timeout_s after which a silent writer has given the commands back: who follows it is heard
 before they time out."""
@@ -26,8 +29,9 @@ before they time out."""
 class CommandInput:
     """Hands commands to the loop while the tendons are under power. In the executor's thread.
 
-    The first program that writes has the commands while it writes; another one is refused, counted and named. Where the
-    middleware does not identify the publisher of a message, :class:`WriterWatch` looks at sequence numbers instead.
+    The first program that writes has the commands while it writes, and the service ``take_commands`` gives them to
+    another one; the rest is refused, counted and named. :class:`WriterWatch` finds two programs of one name by the
+    states that they answer. The writer of ``joint_commands``, which carry no name, is called so.
     """
 
     _heard_s = -math.inf
@@ -36,25 +40,32 @@ class CommandInput:
         self, node: ManagedNode, flow: Flow, on_two_writers: Callable[[], None], *, listens: bool = True
     ) -> None:
         self.invalid = 0
-        self.owner = TopicClaim(node, TOPIC, 0.0)
         self._on_two_writers = on_two_writers
         self._node, self._clock = node, node.clock
         self._loop: DriverLoop | None = None
         self._trips: RoundTripStatistics | None = None
         self._writers = WriterWatch()
+        self._problem = self._asked = ""
+        self.owner = self._make_owner(0.0)
         if listens:
-            flow.create_subscription(
-                TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True, with_gid=True
-            )
+            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True)
+            if not node.clock.stepped:  # who writes these takes no turns
+                node.create_subscription(JointState, JOINTS, self._on_joints, qos.owned_command())
+            node.create_service(TakeCommands, "take_commands", self._serve_take)
 
-    def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None) -> None:
+    def _make_owner(self, silence_s: float) -> NamedOwner:
+        return NamedOwner(self._node, TOPIC, silence_s, "have it take over (service take_commands)")
+
+    def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None, prefix: str = "") -> None:
         """Commands are for this loop from now on."""
         displacements, self._count = loop.robot.takes_displacements, loop.tendon_count
-        self._layout = commands_layout(self._count, displacements=displacements)
+        self._layout, self._layout_writer = commands_layout(self._count, displacements=displacements), ""
         self._taken, self._refused = (
             conversions.command_field(displacements=kind) for kind in (displacements, not displacements)
         )
-        self.owner = TopicClaim(self._node, TOPIC, SILENCE_FRACTION * loop.safety.limits.command_timeout_s)
+        self._joint_field = "position" if displacements else "effort"
+        self._joint_names = [f"{prefix}{name}" for name in loop.robot.tendon_names]
+        self.owner = self._make_owner(SILENCE_FRACTION * loop.safety.limits.command_timeout_s)
         self._loop, self._trips = loop, trips
 
     def report(self) -> RoundTripReport | None:
@@ -70,7 +81,7 @@ class CommandInput:
     @property
     def publishers(self) -> int:
         """Programs that could write commands, as the middleware counts."""
-        return self._node.count_publishers(TOPIC)
+        return self._node.count_publishers(TOPIC) + self._node.count_publishers(JOINTS)
 
     @property
     def heard(self) -> bool:
@@ -79,40 +90,69 @@ class CommandInput:
         return loop is not None and self._clock.monotonic_s() - self._heard_s < loop.safety.limits.command_timeout_s
 
     def two_writers(self) -> bool:
-        """Whether the commands since the last call came from two programs, by their sequence numbers alone."""
+        """Whether the commands since the last call came from two programs of one name, by their sequence numbers."""
         return self._writers.two_writers(self.publishers)
 
-    def _admits(self, gid: bytes) -> bool:
-        owner = self.owner
-        if gid == NOBODY:
-            return True
-        admitted = owner.admits(gid, self._clock.monotonic_s())
-        if owner.claim.contested:
-            owner.tell()
-            owner.claim.settle()
-            self._on_two_writers()
-        return admitted
-
-    def _on_command(self, data: bytes, gid: bytes) -> None:
-        loop, trips = self._loop, self._trips
-        if loop is None or trips is None:
+    def _on_command(self, data: bytes) -> None:
+        if not self._obeys():
             return
-        self._heard_s = self._clock.monotonic_s()
-        if not loop.powered or loop.procedure is not None:
-            return
-        if not self._admits(gid):
-            return
-        now_ns = self._clock.monotonic_ns()
         layout = self._layout
         numbers = layout.numbers(data)
         if numbers:
+            writer = self._layout_writer
             sequence, command = numbers[layout.place["sequence"]], numbers[layout.place[self._taken]]
         else:
             message: TendonCommands = layout.message(data)
             other = getattr(message, self._refused)
-            sequence, command = message.sequence, () if len(other) else tuple(getattr(message, self._taken))
-        if gid == NOBODY:
+            writer, sequence = message.writer, message.sequence
+            command = () if len(other) else tuple(getattr(message, self._taken))
+            if len(command) == self._count:
+                self._layout, self._layout_writer = FlatLayout(message), writer
+        if self._admits(writer):
             self._writers.command(sequence)
+            self._hand_on(command, sequence)
+
+    def _on_joints(self, message: JointState) -> None:
+        if self._obeys() and self._admits(JOINTS):
+            self._hand_on(self._of_joints(message), 0)
+
+    def _of_joints(self, message: JointState) -> Sequence[float]:
+        """The tendons' commands in the robot file's order; empty where they are not what the actuators take."""
+        values = getattr(message, self._joint_field)
+        if sorted(message.name) == sorted(self._joint_names) and len(values) == len(message.name):
+            by_name = dict(zip(message.name, values, strict=True))
+            return tuple(by_name[name] for name in self._joint_names)
+        problem = (
+            f"{JOINTS} has {len(values)} values of {self._joint_field} for {list(message.name)}: it needs one for each"
+            f" of {self._joint_names}"
+        )
+        if problem != self._problem:
+            self._problem = problem
+            self._node.get_logger().error(problem)
+        return ()
+
+    def _obeys(self) -> bool:
+        loop = self._loop
+        if loop is None or self._trips is None:
+            return False
+        self._heard_s = self._clock.monotonic_s()
+        return loop.powered and loop.procedure is None
+
+    def _admits(self, writer: str) -> bool:
+        owner = self.owner
+        admitted = owner.admits(writer, self._clock.monotonic_s())
+        if owner.claim.contested:
+            owner.tell()
+            owner.claim.settle()
+            if owner.writer != self._asked:  # who took over by the service may be disturbed by the one before
+                self._on_two_writers()
+        return admitted
+
+    def _hand_on(self, command: Sequence[float], sequence: int) -> None:
+        loop, trips = self._loop, self._trips
+        if loop is None or trips is None:
+            return
+        now_ns = self._clock.monotonic_ns()
         trip_ns = trips.received(sequence, now_ns)
         if trip_ns is None:
             if sequence:
@@ -121,3 +161,14 @@ class CommandInput:
         if len(command) != self._count:
             self.invalid += 1
         loop.cycle.command(command, (now_ns - trip_ns) * 1e-9, sequence)
+
+    def _serve_take(self, request: TakeCommands.Request, response: TakeCommands.Response) -> TakeCommands.Response:
+        name, before = check_request("TakeCommands", request).writer.strip(), self.owner.writer
+        claim, self._asked = self.owner.claim, name
+        if name:
+            claim.take(name, self._clock.monotonic_s())
+        else:
+            claim.release()
+        response.success = True
+        response.message = f"{name or 'the next program that does'} writes {TOPIC} instead of {before or 'nobody'}"
+        return response

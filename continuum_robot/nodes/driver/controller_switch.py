@@ -7,6 +7,8 @@ from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.nodes.base.requests import check_request
+from continuum_robot.nodes.driver.commands import JOINTS
+from continuum_robot.nodes.driver.commands import TOPIC as COMMANDS
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
@@ -57,8 +59,9 @@ class ControllerSwitch:
             raise DeviceError("clarke_controller", "is not active", "Activate it first: nobody would command")
         if name == TIP and not self._node.count_publishers("tip_state"):
             raise DeviceError("reference_source", "is not running", "Start it first: it leads the tip")
-        if name == TOPIC and not self._node.count_publishers("tendon_commands"):
-            raise DeviceError("tendon_commands", "has no publisher", "Start the program that commands first")
+        if name == TOPIC and not any(map(self._node.count_publishers, (COMMANDS, JOINTS))):
+            problem = f"and {JOINTS} have no publisher"
+            raise DeviceError(COMMANDS, problem, "Start the program that commands first")
         loop.hold_tensions(on=name == HOLD_TENSION)  # where that is refused nothing changes
         self._to_tip = name == TIP
         self._node.get_logger().info(f"controller {name}: it commands from now on")

@@ -6,9 +6,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from diagnostic_msgs.msg import DiagnosticStatus
-
 from continuum_robot.drivers.protocols import CountsFromPowerOn
+from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.context import DriverContext
@@ -16,6 +15,8 @@ from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
 from continuum_robot.nodes.driver.stored import StoredCogging, StoredHoming
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
+from continuum_robot.nodes.topics import conversions
+from continuum_robot.nodes.topics.driver_status import CONTROLLERS, FAULT_CODES, STATES, STOPS
 from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 
@@ -46,11 +47,41 @@ class DriverDiagnosis:
         ):
             self._node.diagnostics.add_task(name, task)
 
-    def driver_status(self) -> DiagnosticStatus:
+    def driver_status(self) -> DriverStatus:
         """The status that is latched on ``driver_status``."""
-        builder = StatusBuilder(f"{self._node.full_name}: driver", self._node.diagnostics.hardware_id)
+        builder = StatusBuilder("", "")
         self._diagnose_driver(builder)
-        return builder.to_message()
+        faults, loop = self._faults, self._loop()
+        status = DriverStatus(
+            state=STATES.index(faults.state),
+            level=int(builder.level),
+            message=builder.message,
+            controller=CONTROLLERS.index(self._controllers.active),
+            stop_action=STOPS.index(faults.stop_action),
+            fallback_holds=faults.fallback_holds,
+            faults=[FAULT_CODES.index(name) for name in faults.names],
+            last_fault=FAULT_CODES.index(faults.last_fault),
+            defect=self._node.defect,
+            estop=faults.estop_latched,
+            estop_reason=faults.estop_reason,
+            estop_holders=[holder.name for holder in faults.estop_holders],
+            simulated=self._node.simulated,
+            activated_ns=self.activated_ns,
+            powered=self._powered(loop),
+            commanded=self._commands.heard,
+            homed=not self._homing.missing,
+            time_is_over=self._time_is_over(loop),
+        )
+        conversions.set_stamp(status.header.stamp, self._node.clock.now_ns())
+        return status
+
+    @staticmethod
+    def _powered(loop: DriverLoop | None) -> bool:
+        return loop is not None and loop.powered and not loop.hangs
+
+    @staticmethod
+    def _time_is_over(loop: DriverLoop | None) -> bool:
+        return loop is not None and bool(getattr(loop.pace, "done", False))
 
     def _diagnose_driver(self, status: StatusBuilder) -> None:
         faults, loop, missing = self._faults, self._context.loop, self._homing.missing
@@ -76,11 +107,11 @@ class DriverDiagnosis:
         status.add("estop_holders", [holder.name for holder in faults.estop_holders])
         status.add("simulated", self._node.simulated)
         status.add("activated_ns", self.activated_ns)
-        status.add("powered", loop is not None and loop.powered and not loop.hangs)
+        status.add("powered", self._powered(loop))
         status.add("commanded", self._commands.heard)
         status.add("homed", not missing)
         self._cogging.diagnose(status)
-        status.add("time_is_over", loop is not None and bool(getattr(loop.pace, "done", False)))
+        status.add("time_is_over", self._time_is_over(loop))
         if missing:
             status.summary(Level.WARN, missing)
 
@@ -125,7 +156,7 @@ class DriverDiagnosis:
         report = self._commands.report()
         publishers = self._commands.publishers
         if publishers > 1:
-            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands")
+            status.summary(Level.WARN, f"{publishers} publishers on tendon_commands and joint_commands")
         intruder = self._commands.owner.named
         if intruder:
             status.summary(Level.WARN, f"{intruder} wrote tendon_commands too: refused")
@@ -143,7 +174,7 @@ class DriverDiagnosis:
         status.add("commands_unknown", report.unknown)
         status.add("commands_invalid", self._commands.invalid)
         owner = self._commands.owner
-        status.add("commands_writer", owner.holder_name)
+        status.add("commands_writer", owner.writer)
         status.add("commands_refused", owner.claim.refused)
         status.add("refused_writer", owner.named)
         status.add("round_trip_p50_us", report.p50_us)

@@ -16,6 +16,7 @@ from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.stored import StoredHeat
+from continuum_robot.nodes.topics.driver_status import INTERNAL_ERROR, OWN_REASONS
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, RELEASE, TORQUE_OFF
 from continuum_robot.runtime.cycle.assembly import make_safety
@@ -23,8 +24,6 @@ from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form
 from continuum_robot.runtime.estop_inputs import EstopInputs, Holder
 
-OWN_REASONS = ("two_writers", "internal_error")
-"""Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file states."""
 DOES = {
     "": "",
     RELEASE: "the tendons are released",
@@ -268,7 +267,7 @@ class DriverFaults:
 
     def on_failure(self, error: BaseException) -> None:
         """As :class:`LoopWatcher`: the ``error`` is a defect of the node."""
-        self.last_fault = "internal_error"
+        self.last_fault = INTERNAL_ERROR
         self._node.defect = repr(error)
         self._node.report_error("the driver's loop failed", error)
         self._context.publish_status()

@@ -32,6 +32,14 @@ def declare_parameters(parameters: ParameterServer) -> None:
         read_only=True,
     )
     declare(
+        "joint_states_rate_hz",
+        100.0,
+        "rate of joint_states, for ros2_control and rviz",
+        rules=Quantity("", "Hz", ge=1, le=4000),
+        read_only=True,
+    )
+    declare("prefix", "", "put in front of the tendons' names in joint_states and joint_commands", read_only=True)
+    declare(
         "simulation_level",
         "dynamics",
         "how much of the robot is simulated, as of the node simulator: dynamics, or wire, where the real driver"

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's readings as messages, in every cycle and decimated; and whether another driver publishes such."""
+"""The driver's readings as messages, while somebody listens; and whether another driver publishes such."""
 
 from __future__ import annotations
 
 import time
 
+from sensor_msgs.msg import JointState
+
 from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.lockstep.flow import Flow
+from continuum_robot.nodes.lockstep.flow import Flow, FlowPublisher
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
 from continuum_robot.robot.description import Robot
@@ -20,12 +22,16 @@ FOREIGN_STATES_S = 0.5
 
 
 class StatePublisher:
-    """Publishes ``tendon_states`` and ``tendon_states_decimated`` of the cycle's rows."""
+    """Publishes ``tendon_states``, ``tendon_states_decimated`` and ``joint_states`` of the cycle's rows."""
 
     def __init__(self, node: ManagedNode, flow: Flow) -> None:
         self._clock = node.clock
+        # In lock-step whoever listens gets all, however late it is discovered.
+        self._always = node.clock.stepped
         self._states = flow.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = flow.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
+        self._joints = node.create_publisher(JointState, "joint_states", qos.state_publisher())
+        self._parameters = node.parameters
         self._trips: RoundTripStatistics | None = None
         self.newest = 0
 
@@ -35,12 +41,16 @@ class StatePublisher:
         robot: Robot,
         *,
         simulated: bool,
-        decimation: int,
         trips: RoundTripStatistics | None,
     ) -> None:
         """Make the messages of a robot, before :meth:`publish`."""
         layout = states_layout(robot.tendon_count, displacements=robot.takes_displacements)
-        self._layout, self._row, self._decimation, self._trips = layout, row, decimation, trips
+        get = self._parameters.get
+        self._layout, self._row, self._trips = layout, row, trips
+        self._decimation, self._joints_decimation = (
+            max(1, round(get("rate_hz") / get(name))) for name in ("decimated_rate_hz", "joint_states_rate_hz")
+        )
+        self._joint_names = [f"{get('prefix')}{name}" for name in robot.tendon_names]
         self._numbers = layout.editable()
         place = layout.place
         self._numbers[place["simulated"]] = simulated
@@ -56,6 +66,11 @@ class StatePublisher:
         """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
+        if sequence % self._joints_decimation == 0 and self._joints.get_subscription_count():
+            self._publish_joints(found)
+        decimated = sequence % self._decimation == 0 and self._is_heard(self._decimated)
+        if not (decimated or self._is_heard(self._states)):
+            return
         for target, source in self._fields:
             numbers[target] = found[source]
         numbers[self._limited] = [int(bits) for bits in found[row.limited]]
@@ -65,8 +80,23 @@ class StatePublisher:
         if self._trips is not None:
             self._trips.published(sequence, self._clock.monotonic_ns())
         self._states.publish(data)
-        if sequence % self._decimation == 0:
+        if decimated:
             self._decimated.publish(data)
+
+    def _publish_joints(self, found: list[float]) -> None:
+        """One prismatic joint a tendon, as robot_description has them: m, m/s, N."""
+        row = self._row
+        message = JointState(
+            name=self._joint_names,
+            position=found[row.displacement],
+            velocity=found[row.velocity],
+            effort=found[row.tension],
+        )
+        conversions.set_stamp(message.header.stamp, self._clock.stamp_ns(found[row.stamp_s]))
+        self._joints.publish(message)
+
+    def _is_heard(self, publisher: FlowPublisher) -> bool:
+        return self._always or publisher.get_subscription_count() > 0
 
 
 class OtherDriver:

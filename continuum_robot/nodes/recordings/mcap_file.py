@@ -1,55 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MCAP files read from the front, as far as their records are complete, also where they were cut off in the middle.
+"""MCAP files: what the recorder noted in them, and their messages from the front on, also of files that were cut off.
 
-rosbags and most tools need the index at the end, which a killed recorder never wrote. Records are parsed by mcap. No
-ROS is needed here.
+rosbags and most tools need the index at the end, which a killed recorder never wrote. No ROS is needed here.
 """
 
 from __future__ import annotations
 
-import io
-import os
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from mcap import records
-from mcap.data_stream import ReadDataStream
-from mcap.exceptions import EndOfFile
-from mcap.opcode import Opcode
-from mcap.stream_reader import breakup_chunk
+from mcap.exceptions import InvalidMagic
+from mcap.reader import make_reader
+from mcap.stream_reader import StreamReader, breakup_chunk
 
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.recordings.bag_reading import readable
 
 METADATA_NAME = "continuum_robot"
 """Name of the metadata records with what the recorder knows of the run; later ones add to earlier ones."""
 MAGIC = b"\x89MCAP0\r\n"
 PROFILE = "ros2"
 
-_RECORD_HEAD = struct.Struct("<BQ")
-_PASSED_OVER = (Opcode.MESSAGE_INDEX, Opcode.CHUNK_INDEX)
-_READ: dict[int, Callable[[ReadDataStream], records.McapRecord]] = {
-    Opcode.HEADER: records.Header.read,
-    Opcode.SCHEMA: records.Schema.read,
-    Opcode.CHANNEL: records.Channel.read,
-    Opcode.METADATA: records.Metadata.read,
-    Opcode.CHUNK: records.Chunk.read,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A topic in a file: its full name, the message type with its encoding and definition, and the QoS it was offered.
-
-    ``message_encoding`` is ``cdr`` for ROS 2; ``qos`` is rosbag2's YAML, empty where it is not reported.
-    """
+    """A topic in a file; ``qos``: rosbag2's YAML of what was offered, empty where it is not noted."""
 
     topic: str
     type_name: str
     message_encoding: str
-    definition_encoding: str
     definition: str
     qos: str
 
@@ -63,91 +44,61 @@ class Message:
     data: bytes
 
 
+def profile_of(file: Path) -> str:
+    """``ros2``, or what another program's file says."""
+    with readable(file), file.open("rb") as stream:
+        try:
+            return make_reader(stream).get_header().profile
+        except InvalidMagic as error:
+            raise RecordingError(file, "is no MCAP file", "Give a recording, a file that ends in .mcap") from error
+
+
+def note_of(file: Path) -> dict[str, str]:
+    """What the recorder of this package reported of the run; empty where another one wrote the file."""
+    note: dict[str, str] = {}
+    with readable(file), file.open("rb") as stream:
+        for record in make_reader(stream).iter_metadata():
+            note |= record.metadata if record.name == METADATA_NAME else {}
+    return note
+
+
 @dataclass
 class McapScan:
-    """What a file holds from its front on, as far as it is complete."""
+    """Reads a file from its front on, as far as its records are whole; the fields are complete behind the last."""
 
     file: Path
     profile: str = ""
-    library: str = ""
     channels: dict[int, Channel] = field(default_factory=dict)
     metadata: dict[str, dict[str, str]] = field(default_factory=dict)
     complete: bool = False
     lost_bytes: int = 0
     _schemas: dict[int, records.Schema] = field(default_factory=dict)
 
-    @property
-    def note(self) -> dict[str, str]:
-        """What the recorder of this package reported of the run, empty where another one wrote the file."""
-        return self.metadata.get(METADATA_NAME, {})
-
     def messages(self) -> Iterator[Message]:
         """All messages in the order of the file."""
-        yield from self._walk(chunks=True)
-
-    def read_metadata(self) -> McapScan:
-        """Read header and metadata records, passing over the messages; gives itself. Raises as :meth:`messages`."""
-        for _ in self._walk(chunks=False):
-            break
-        return self
-
-    def _walk(self, *, chunks: bool) -> Iterator[Message]:
         try:
+            size = self.lost_bytes = self.file.stat().st_size
             with self.file.open("rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if stream.read(len(MAGIC)) != MAGIC:
-                    raise RecordingError(self.file, "is no MCAP file", "Give a recording, a file that ends in .mcap")
-                yield from self._records(stream, size, chunks=chunks)
+                reader = StreamReader(stream, emit_chunks=True, record_size_limit=size)
+                for record in reader.records:
+                    whole = breakup_chunk(record, validate_crc=True) if isinstance(record, records.Chunk) else [record]
+                    for one in whole:
+                        if isinstance(one, records.Message):
+                            yield Message(self.channels[one.channel_id], one.log_time, one.data)
+                        else:
+                            self._take(one)
+                    self.lost_bytes = size - stream.tell()
+            self.complete, self.lost_bytes = True, 0
         except OSError as error:
             raise RecordingError(self.file, f"cannot be read ({error.strerror})", "Give a recording") from error
-
-    def _records(self, stream: BinaryIO, size: int, *, chunks: bool) -> Iterator[Message]:
-        while True:
-            start = stream.tell()
-            self.lost_bytes = size - start
-            head = stream.read(_RECORD_HEAD.size)
-            if len(head) < _RECORD_HEAD.size:
-                return
-            opcode, length = _RECORD_HEAD.unpack(head)
-            if stream.tell() + length > size:
-                return
-            if opcode in _PASSED_OVER or (opcode in (Opcode.CHUNK, Opcode.MESSAGE) and not chunks):
-                stream.seek(length, os.SEEK_CUR)
-                continue
-            data = stream.read(length)
-            if opcode == Opcode.FOOTER:
-                self.complete = stream.read(len(MAGIC)) == MAGIC
-                self.lost_bytes = 0 if self.complete else self.lost_bytes
-                return
-            try:
-                yield from self._record(opcode, data)
-            except _DamagedError:
-                # Zeros or rubbish, as a file system leaves them behind the last write before the power failed.
-                return
-
-    def _record(self, opcode: int, data: bytes) -> Iterator[Message]:
-        if opcode == Opcode.MESSAGE:
-            yield self._message(_parsed(lambda stream: records.Message.read(stream, len(data)), data))
-        elif opcode in _READ:
-            record = _parsed(_READ[opcode], data)
-            if isinstance(record, records.Chunk):
-                for inner in _parsed(lambda _: breakup_chunk(record, validate_crc=True), data):
-                    if isinstance(inner, records.Message):
-                        yield self._message(inner)
-                    else:
-                        self._take(inner)
-            else:
-                self._take(record)
-
-    def _message(self, record: records.Message) -> Message:
-        channel = self.channels.get(record.channel_id)
-        if channel is None:
-            raise _DamagedError
-        return Message(channel, record.log_time, record.data)
+        except Exception:
+            # The end is missing, or is zeros or rubbish, as file systems leave them behind the last write before the
+            # power failed. What mcap, struct and the decompressors raise then has no common base.
+            return
 
     def _take(self, record: records.McapRecord) -> None:
         if isinstance(record, records.Header):
-            self.profile, self.library = record.profile, record.library
+            self.profile = record.profile
         elif isinstance(record, records.Schema):
             self._schemas[record.id] = record
         elif isinstance(record, records.Channel):
@@ -156,35 +107,11 @@ class McapScan:
                 record.topic,
                 schema.name,
                 record.message_encoding,
-                schema.encoding,
                 schema.data.decode(errors="replace"),
                 record.metadata.get("offered_qos_profiles", ""),
             )
         elif isinstance(record, records.Metadata):
             self.metadata.setdefault(record.name, {}).update(record.metadata)
-
-
-class _DamagedError(Exception):
-    """A record that is none."""
-
-
-def _parsed(read: Callable[[ReadDataStream], Any], data: bytes) -> Any:
-    """What a reading function of mcap makes of a record. Raises :class:`_DamagedError`."""
-    try:
-        return read(_Fields(io.BytesIO(data)))
-    except Exception as error:  # those of mcap, struct and the decompressors have no common base
-        raise _DamagedError from error
-
-
-class _Fields(ReadDataStream):
-    """mcap's own gives what is left of a text that is cut off."""
-
-    def read(self, length: int) -> bytes:
-        """So many bytes. Raises :class:`EndOfFile` where there are fewer."""
-        data = super().read(length)
-        if len(data) < length:
-            raise EndOfFile
-        return data
 
 
 def find_mcap_files(folder: Path) -> list[Path]:
@@ -194,8 +121,6 @@ def find_mcap_files(folder: Path) -> list[Path]:
 
 
 def part_of(file: Path) -> tuple[str, int]:
-    """Name of the recording of which a file is a part, and which part it is, as ros2 bag splits; -1: of no
-    split one.
-    """
+    """The recording of which a file is a part, and which part, as ros2 bag splits; -1: it is not split."""
     name, _, number = file.stem.rpartition("_")
     return (name, int(number)) if name and number.isascii() and number.isdecimal() else (file.stem, -1)

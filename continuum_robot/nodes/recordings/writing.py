@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a rosbag2 recording (MCAP) that stays readable: after a kill up to the last second, and when the disk is full.
 
-After a kill the index at the file's end and metadata.yaml are missing: :func:`repair` writes a whole copy. No ROS is
-needed here: messages come serialised, with their type's name.
+mcap writes the file, rosbags the definitions, their hashes and metadata.yaml. After a kill the index at the file's end
+and metadata.yaml are missing: :func:`repair` writes a whole copy. No ROS is needed here: messages come serialised.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mcap.writer
 from rosbags.interfaces import (
     Connection,
     Qos,
@@ -31,18 +34,15 @@ from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typest
 from rosbags.typesys.store import Typestore
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME
-from continuum_robot.nodes.recordings.mcap_writer import ChunkedMcapWriter
+from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE
 
 FLUSH_PERIOD_S = 0.5
 """What a killed recorder loses at most, with ``DRAIN_PERIOD_S``: 0.55 s, where the machine itself does not stand."""
-
-
 DRAIN_PERIOD_S = 0.05
-
-
 QUEUE_LENGTH = 20_000
-
+CHUNK_BYTES = 2**18
+BALLAST_BYTES = 8 * 2**20
+"""Freed when the disk is full: takes the last chunk, and the index of three hours."""
 
 _FOREVER = QosTime(9223372036, 854775807)
 
@@ -62,10 +62,146 @@ def offered_qos(*, latched: bool) -> Qos:
     )
 
 
-class BagWriter(Writer):
-    """rosbags' writer with chunks of ours."""
+class BallastedFile:
+    """A file that frees its ballast when a write fails, goes on, and keeps the error: it is time to close it."""
 
-    STORAGE_PLUGINS: Mapping[StoragePlugin, Any] = {StoragePlugin.MCAP: ChunkedMcapWriter}
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("xb", buffering=0)
+        # Without a name: it goes with the process, however that ends.
+        self._ballast = tempfile.TemporaryFile(dir=path.parent)  # noqa: SIM115
+        os.posix_fallocate(self._ballast.fileno(), 0, BALLAST_BYTES)
+        self.problem: OSError | None = None
+
+    def write(self, data: bytes) -> None:
+        """Write all. Raises :class:`OSError` where the ballast did not help."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._file.fileno(), view) :]
+            except OSError as error:
+                if self.problem is not None:
+                    raise
+                self.problem = error
+                self._ballast.close()
+
+    def tell(self) -> int:
+        """Where the next byte goes."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Nothing: there is no buffer."""
+
+    @property
+    def removed(self) -> bool:
+        """Whether no name leads to the file any more; writes to it succeed all the same."""
+        return os.fstat(self._file.fileno()).st_nlink == 0
+
+    def check_there(self) -> None:
+        """Raise :class:`OSError` after a failed write, or if the path leads elsewhere: removed, moved or unmounted."""
+        if self.problem is not None:
+            raise self.problem
+        if not os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
+            raise FileNotFoundError(errno.ENOENT, "another file has taken its place", str(self._path))
+
+    def close(self) -> None:
+        """Close it and free the ballast."""
+        self._ballast.close()
+        self._file.close()
+
+
+class McapStorage:
+    """rosbags' storage interface over mcap's writer."""
+
+    def __init__(self, folder: Path, _compression: Any) -> None:
+        self.path = folder / f"{folder.name}.mcap"
+        self.file = BallastedFile(self.path)
+        self._writer = mcap.writer.Writer(
+            self.file,  # type: ignore[arg-type]
+            chunk_size=sys.maxsize,  # chunks end in flush()
+            compression=mcap.writer.CompressionType.NONE,
+        )
+        self._writer.start(PROFILE, "continuum_robot")
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[int, int] = {}
+        self._pending = 0
+
+    def add_msgtype(self, connection: Connection) -> None:
+        """Write a definition."""
+        kind = f"ros2{connection.msgdef.format.name.lower()}"
+        self._schemas[connection.msgtype] = self._writer.register_schema(
+            connection.msgtype, kind, connection.msgdef.data.encode()
+        )
+
+    def add_connection(self, connection: Connection, offered_qos_profiles: str) -> None:
+        """Write a topic."""
+        encoding = getattr(connection.ext, "serialization_format", "cdr")
+        self._channels[connection.id] = self._writer.register_channel(
+            connection.topic,
+            encoding,
+            self._schemas[connection.msgtype],
+            {"offered_qos_profiles": offered_qos_profiles},
+        )
+
+    def add_metadata(self, name: str, values: Mapping[str, str]) -> None:
+        """Write a metadata record at once."""
+        self._writer.add_metadata(name, dict(values))
+
+    def write(self, connection: Connection, timestamp: int, data: bytes | memoryview) -> None:
+        """Add a message; chunks are small, since a kill costs the newest one."""
+        self._writer.add_message(self._channels[connection.id], timestamp, bytes(data), timestamp)
+        self._pending += len(data)
+        if self._pending > CHUNK_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything so far to the operating system, from where a killed process cannot take it back."""
+        self._pending = 0
+        self._writer.flush()
+
+    def close(self, version: int, metadata: str) -> None:
+        """Write what is pending, then the summary that makes the file quick to open, and close it."""
+        _ = version
+        self.flush()
+        # rosbag2 reads it where metadata.yaml is missing.
+        self.add_metadata("rosbag2", {"serialized_metadata": metadata})
+        self._writer.finish()
+        self.file.close()
+
+    def abort(self) -> None:
+        """Close the file without its end."""
+        self.file.close()
+
+
+class BagWriter(Writer):
+    """rosbags' writer over :class:`McapStorage`; messages by :meth:`put`, without rosbags' checks of each."""
+
+    STORAGE_PLUGINS: Mapping[StoragePlugin, Any] = {StoragePlugin.MCAP: McapStorage}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, version=9, storage_plugin=StoragePlugin.MCAP)
+        self.open()
+
+    @property
+    def file(self) -> McapStorage:
+        """The open file."""
+        if not isinstance(self.storage, McapStorage):
+            raise RecordingError(self.path, "is closed", "Start a new recording")
+        return self.storage
+
+    def note(self, values: Mapping[str, str], name: str = METADATA_NAME) -> None:
+        """Note ``values`` in the file, and in metadata.yaml."""
+        if name == METADATA_NAME:
+            for key, value in values.items():
+                self.set_custom_data(key, value)
+        self.file.add_metadata(name, values)
+
+    def put(self, connection: Connection, time_ns: int, data: bytes) -> None:
+        """Write a message."""
+        self.file.write(connection, time_ns, data)
+        self.counts[connection.id] += 1
+        self.min_timestamp = min(time_ns, self.min_timestamp)
+        self.max_timestamp = max(time_ns, self.max_timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +228,8 @@ class BagRecorder:
         self._on_problem = on_problem or (lambda _sentence: None)
         self._types = MessageTypes()
         try:
-            self._writer = BagWriter(folder, version=9, storage_plugin=StoragePlugin.MCAP)
-            self._writer.open()
-            self._note(metadata or {})
+            self._writer = BagWriter(folder)
+            self._writer.note(metadata or {})
         except (OSError, WriterError) as error:
             raise RecordingError(folder, f"cannot be written ({reason_of(error)})", REMEDY) from error
         self._connections: dict[str, Connection] = {}
@@ -160,96 +295,57 @@ class BagRecorder:
                 if time.monotonic() >= next_flush_s:
                     next_flush_s = time.monotonic() + FLUSH_PERIOD_S
                     with self._lock:
-                        self._storage.flush()
-                    self._storage.file.check_there()
+                        self._writer.file.flush()
+                    self._writer.file.file.check_there()
             except OSError as error:
                 self._fail(error)
             if ending:
                 return
 
-    def _note(self, values: Mapping[str, str]) -> None:
-        for key, value in values.items():
-            self._writer.set_custom_data(key, value)
-        self._storage.add_metadata(METADATA_NAME, values)
-
     def _drain(self) -> None:
-        queue, storage = self._queue, self._storage
+        queue, writer = self._queue, self._writer
         while self._notes:
             with self._lock:
-                self._note(self._notes.popleft())
+                writer.note(self._notes.popleft())
         while queue:
             with self._lock:
                 # In small lots, so that the other threads of this process are not kept waiting.
                 for _ in range(min(50, len(queue))):
-                    storage.write(*queue.popleft())
+                    writer.put(*queue.popleft())
                     self._written += 1
+                full = writer.file.file.problem
+            if full is not None:
+                raise full
 
-    @property
-    def _storage(self) -> ChunkedMcapWriter:
-        storage = self._writer.storage
-        if not isinstance(storage, ChunkedMcapWriter):
-            raise RecordingError(self.folder, "is closed", "Start a new recording")
-        return storage
-
-    def _fail(self, error: BaseException) -> None:
-        """The disk is full: what is there is closed readably, the newest chunks make room for the summary."""
-        self.problem = str(RecordingError(self.folder, f"the recording ended early ({reason_of(error)})", REMEDY))
+    def _fail(self, error: OSError) -> None:
+        """The disk is full: what is there is closed readably, in the place of the ballast."""
         self.dropped += len(self._queue)
         self._queue.clear()
+        self._report(f"the recording ended early ({reason_of(error)})")
         self._finish()
-        self._on_problem(self.problem)
+
+    def _report(self, problem: str) -> None:
+        if not self.problem:
+            self.problem = str(RecordingError(self.folder, problem, REMEDY))
+            self._on_problem(self.problem)
 
     def _finish(self) -> None:
         if self._writer.storage is None:
             return
-        storage = self._storage
+        file = self._writer.file.file
         with self._lock:
-            if storage.file.removed:
-                self._lose_all()
+            if file.removed:
+                self._report("was removed while it was recorded")
+                self.dropped, self._written = self.dropped + self._written, 0
+                self._writer.abort()
                 return
-            if self.problem:
-                storage.drop_pending()
-                # One more: what is left over must also take the file metadata.yaml.
-                storage.drop_chunk()
-            while True:
-                self._recount(storage)
-                end = storage.end
-                try:
-                    if storage.chunk.bio.tell():
-                        storage.close_chunk()
-                        end = storage.end
-                    self._writer.close()
-                    return
-                except OSError as error:
-                    if not self.problem:
-                        self.problem = str(
-                            RecordingError(self.folder, f"the recording ended early ({reason_of(error)})", REMEDY)
-                        )
-                        self._on_problem(self.problem)
-                    if storage.bio.closed:
-                        return  # the .mcap is complete, only metadata.yaml is missing
-                    storage.cut(end)
-                    storage.drop_pending()
-                    if not storage.drop_chunk():
-                        self._writer.abort()
-                        return
-
-    def _lose_all(self) -> None:
-        """Nothing of a removed file counts as written."""
-        if not self.problem:
-            self.problem = str(RecordingError(self.folder, "was removed while it was recorded", REMEDY))
-            self._on_problem(self.problem)
-        self.dropped, self._written = self.dropped + self._written, 0
-        self._writer.abort()
-
-    def _recount(self, storage: ChunkedMcapWriter) -> None:
-        """Tell rosbags what is really in the file."""
-        kept = sum(storage.channel_stats.values())
-        self.dropped += self._written - kept
-        self._written = kept
-        self._writer.counts.update(storage.channel_stats)
-        self._writer.min_timestamp = storage.message_start_time
-        self._writer.max_timestamp = storage.message_end_time
+            try:
+                self._writer.close()
+            except OSError as error:
+                self._report(f"the recording ended early ({reason_of(error)})")
+                self._writer.abort()  # without its end, as after a kill: for report, replay and repair
+            if file.problem is not None:
+                self._report(f"the recording ended early ({reason_of(file.problem)})")
 
 
 def message_type_hash(type_name: str, definition: str, file: Path) -> str:
@@ -313,8 +409,6 @@ def _referenced(definition: str, package: str) -> list[str]:
 
 
 _FOREIGN = "Give a recording of this package or of ros2 bag"
-
-
 REMEDY = "Free some space, or choose another folder; the robot does not depend on its recording"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from std_msgs.msg import Bool
 
-from continuum_robot.nodes.base.diagnostics import values_of
+from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.topics import qos
+from continuum_robot.nodes.topics.driver_status import controller_name, state_name
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 
 HOLDING = "holding, not started"
@@ -28,7 +28,7 @@ class MotionStart:
         self._obeyed = False
         self._on_driver, self._on_controller = on_driver, on_controller
         self._holding_topic = node.create_publisher(Bool, "reference_holding", qos.latched())
-        subscribe_to_owner(node, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(node, DriverStatus, "driver_status", self._on_driver_status)
         self._holding_topic.publish(Bool(data=True))
 
     def activate(self) -> None:
@@ -56,9 +56,9 @@ class MotionStart:
             self.holding = holding
             self._holding_topic.publish(Bool(data=holding))
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values, led_tip = values_of(message), self.leads_tip
-        self.driver, self.controller = values.get("state", ""), values.get("controller", "")
+    def _on_driver_status(self, message: DriverStatus) -> None:
+        led_tip = self.leads_tip
+        self.driver, self.controller = state_name(message), controller_name(message)
         obeys = self._obeys
         # Only a change counts: at a bring-up the driver's word on itself may come later than the activation.
         held = self.driver == "active" and self.controller == HOLD_TENSION

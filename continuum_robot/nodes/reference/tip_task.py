@@ -8,7 +8,6 @@ from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 from rclpy.client import Client
@@ -17,12 +16,12 @@ from std_msgs.msg import String
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
-from continuum_robot.msg import ClarkeState, TipState
+from continuum_robot.msg import ClarkeState, DriverStatus, TipState
 from continuum_robot.nodes.base import component as node
-from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
+from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.stack.choices import HOLD_TENSION
 from continuum_robot.nodes.topics import conversions, qos
+from continuum_robot.nodes.topics.driver_status import state_name
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
 from continuum_robot.robot.description import Robot
 from continuum_robot.srv import TakeReference
@@ -43,7 +42,7 @@ class ReferenceTurn:
         self.driver = self._drop = ""
         self._is_writer = False
         self._asked: tuple[Future, float] | None = None
-        subscribe_to_owner(node, DiagnosticStatus, "driver_status", self._on_driver_status)
+        subscribe_to_owner(node, DriverStatus, "driver_status", self._on_driver_status)
         subscribe_to_owner(node, String, "reference_writer", self._on_writer)
         self._take: Client = node.create_client(TakeReference, "reference_source/take")
 
@@ -79,13 +78,13 @@ class ReferenceTurn:
             self._asked, self._drop = None, "the reference source does not answer"
         return False
 
-    def _on_driver_status(self, message: DiagnosticStatus) -> None:
-        values = values_of(message)
-        self.driver = values.get("state", "")
-        if self.driver == "active" and values.get("controller") == HOLD_TENSION:
+    def _on_driver_status(self, message: DriverStatus) -> None:
+        self.driver = state_name(message)
+        holds = message.controller == DriverStatus.CONTROLLER_HOLD_TENSION
+        if message.state == DriverStatus.ACTIVE and holds:
             self.driver = "holding the tensions"
         if self.driver != "active":
-            self._drop = f"the driver is {self.driver or 'away'}"
+            self._drop = f"the driver is {self.driver}"
 
     def _on_writer(self, message: String) -> None:
         # Before the node is the writer, it is somebody else's word on somebody else.
@@ -120,7 +119,7 @@ class TipTask(node.Component):
 
     def __init__(self, host: node.ComponentNode, robot: Robot) -> None:
         super().__init__(host, robot)
-        self.reference = ClarkeState(simulated=host.simulated)
+        self.reference = ClarkeState(simulated=host.simulated, writer=host.get_name())
         count = robot.coordinate_count
         self.position = conversions.preallocate(self.reference, "position", count)
         self.velocity = conversions.preallocate(self.reference, "velocity", count)

@@ -120,6 +120,7 @@ class StackOptions(StackFields):
             "tendon_driver": {
                 "simulation_level": self.simulation_level,
                 "lockstep.run_s": self.run_s,
+                "prefix": self.prefix,
                 "start_controller": self.controller if self.controller in (TIP, HOLD_TENSION) else "",
             }
             | ({} if robot.actuators is None else {"rate_hz": robot.actuators.cycle_hz})

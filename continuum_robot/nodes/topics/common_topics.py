@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``joint_states``, ``tip_pose`` and ``contact_wrench``: the robot in messages that other programs know."""
+"""``tip_pose``, ``contact_wrench`` and the frames of both and of the tendons' ends: what other programs know."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped, TransformStamped, WrenchStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
-from sensor_msgs.msg import JointState
 
 from continuum_robot.geometry import se3
 from continuum_robot.models.urdf import TENDON_DIRECTION
@@ -23,7 +22,6 @@ class CommonTopics:
     """Publishes them where somebody listens."""
 
     def __init__(self, node: Node) -> None:
-        self._joints = node.create_publisher(JointState, "joint_states", qos.visualization())
         self._tip = node.create_publisher(PoseStamped, "tip_pose", qos.visualization())
         self._wrench = node.create_publisher(WrenchStamped, "contact_wrench", qos.visualization())
         self.prepare({}, "")
@@ -31,7 +29,7 @@ class CommonTopics:
     @property
     def desired(self) -> bool:
         """Whether anybody listens to one of them."""
-        return any(topic.get_subscription_count() for topic in (self._joints, self._tip, self._wrench))
+        return any(topic.get_subscription_count() for topic in (self._tip, self._wrench))
 
     def prepare(self, tendons: Mapping[str, Array], prefix: str) -> None:
         """Restart with a robot."""
@@ -40,15 +38,11 @@ class CommonTopics:
         self._base, self._tip_frame, self._contact_frame = (f"{prefix}{name}" for name in ("base", "tip", "contact"))
         self._states_sequence = self._shape_sequence = self._contact_sequence = -1
 
-    def publish_states(self, states: TendonStates) -> list[TransformStamped]:
-        """Displacement, velocity and tension of the tendons as joints of ``robot_description``, once for each state."""
+    def tendon_frames(self, states: TendonStates) -> list[TransformStamped]:
+        """The driven ends of the tendons, as ``robot_description`` and ``joint_states`` have them, once each state."""
         if states.sequence == self._states_sequence or len(states.displacement) != len(self._names):
             return []
         self._states_sequence = states.sequence
-        message = JointState(name=self._names, position=states.displacement)
-        message.header.stamp = states.header.stamp
-        message.velocity, message.effort = states.velocity, states.tension
-        self._joints.publish(message)
         ends = self._guides + np.outer(conversions.vector(states.displacement), TENDON_DIRECTION)
         if not np.isfinite(ends).all():
             return []

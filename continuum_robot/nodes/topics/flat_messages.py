@@ -154,8 +154,8 @@ def states_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayo
     return FlatLayout(message)
 
 
-def commands_layout(tendon_count: int, *, displacements: bool = False) -> FlatLayout:
+def commands_layout(tendon_count: int, *, displacements: bool = False, writer: str = "") -> FlatLayout:
     """The layout of TendonCommands."""
-    message = TendonCommands()
+    message = TendonCommands(writer=writer)
     conversions.preallocate(message, conversions.command_field(displacements=displacements), tendon_count)
     return FlatLayout(message)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of which one node of the stack is the owner: what any other program publishes there is refused."""
+"""Topics with one owner: what any other program publishes there is refused, counted and named.
+
+Commands and references carry their writer's name. Of all other topics the graph knows the node that publishes.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,12 +17,18 @@ from rclpy.qos import QoSProfile
 
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, publishers
-from continuum_robot.nodes.topics.topic_claim import LOOK_PERIOD_S, UNKNOWN_NODE, TopicClaim
-from continuum_robot.runtime.writer_claim import NOBODY
+from continuum_robot.runtime.writer_claim import WriterClaim
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.base.lifecycle import ManagedNode
 
+LOOK_PERIOD_S = 0.05
+"""The middleware's list of publishers takes half a millisecond: it is asked at most this often."""
+STEADY_S = 0.5
+"""Refused for so long without a break, a writer is no handover under way any more."""
+UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"
+NOBODY = b""
+"""GID of a publisher that the middleware does not report."""
 LONGEST_WAIT_S = 10.0
 _MOST_WAITING = 16
 
@@ -76,19 +86,13 @@ def subscribe_to_stream(
 
 def of_stream(node: ManagedNode, topic: str, callback: Callable[[Any], None]) -> PublisherCallback:
     """What hands on the messages of the program that one of :data:`STREAM_OWNERS` belongs to."""
-    claim = stream_claim(node, topic)
+    claim = StreamClaim(node, topic)
 
     def take(message: Any, gid: bytes) -> None:
         if claim.admits(gid, node.clock.monotonic_s()):
             callback(message)
 
     return take
-
-
-def stream_claim(node: Node, topic: str) -> TopicClaim:
-    """Whose messages of one of :data:`STREAM_OWNERS` ``node`` takes."""
-    owner = STREAM_OWNERS[topic]
-    return TopicClaim(node, topic, STREAM_SILENCE_S, full_name_of(node, owner) if owner else "")
 
 
 def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
@@ -114,6 +118,80 @@ def owner_of(node: Node, topic: str) -> str:
 def full_name_of(node: Node, name: str) -> str:
     """Full name of the node ``name`` in the namespace of ``node``."""
     return f"{node.get_namespace().rstrip('/')}/{name}"
+
+
+class NamedOwner:
+    """Whose messages are taken, by the writer's name in them; others' are refused, and named in the log."""
+
+    def __init__(self, node: Node, topic: str, silence_s: float, remedy: str) -> None:
+        self._node, self._topic, self._remedy = node, topic, remedy
+        self.claim: WriterClaim[str] = WriterClaim(silence_s)
+        self._refused: dict[str, tuple[float, float]] = {}
+        self.named = ""
+
+    @property
+    def writer(self) -> str:
+        """The owner's name, "" for nobody's."""
+        return self.claim.holder or ""
+
+    def admits(self, writer: str, now_s: float) -> bool:
+        """Whether a message is the owner's."""
+        if self.claim.admits(writer, now_s):
+            self._refused.pop(writer, None)
+            return True
+        # The first messages of a handover may come before it is known, and the last ones after it.
+        since_s, newest_s = self._refused.get(writer, (now_s, now_s))
+        since_s = now_s if now_s - newest_s > STEADY_S else since_s
+        self._refused[writer] = since_s, now_s
+        if now_s - since_s >= STEADY_S:
+            self.tell()
+        return False
+
+    def tell(self) -> None:
+        """Log whose messages are refused, once for each."""
+        name = self.claim.intruder or "an unnamed program"
+        if name != self.named:
+            self.named = name
+            self._node.get_logger().error(
+                f"{name} writes {self._topic} beside {self.writer or 'its owner'}: refused. Stop it, or {self._remedy}"
+            )
+
+    def forget_named(self) -> None:
+        """Nobody was called an intruder; who goes on is called so again."""
+        self.named = ""
+
+
+class StreamClaim:
+    """Whose messages of one of :data:`STREAM_OWNERS` are taken: its owner's; where that is not there, one program's."""
+
+    def __init__(self, node: Node, topic: str) -> None:
+        self._node, self._topic = node, topic
+        self._owner = full_name_of(node, STREAM_OWNERS[topic]) if STREAM_OWNERS[topic] else ""
+        self._claim: WriterClaim[bytes] = WriterClaim(STREAM_SILENCE_S)
+        self._names: dict[bytes, str] = {}
+        self._looked_s = -math.inf
+        self._named: set[str] = set()
+
+    def admits(self, gid: bytes, now_s: float) -> bool:
+        """Whether a message is the owner's."""
+        claim = self._claim
+        if gid == NOBODY or (gid == claim.holder and self._names.get(gid) == self._owner):
+            return claim.admits(gid, now_s)
+        if not 0.0 <= now_s - self._looked_s < LOOK_PERIOD_S:
+            self._looked_s = now_s
+            self._names = nodes_of(self._node, self._node.resolve_topic_name(self._topic))
+        name = self._names.get(gid, "")
+        if self._owner and name == self._owner:
+            claim.take(gid, now_s)
+            return True
+        if (not self._owner or self._owner not in self._names.values()) and claim.admits(gid, now_s):
+            return True
+        claim.refuse(gid)
+        if name and name not in self._named:
+            self._named.add(name)
+            owner = self._owner or self._names.get(claim.holder or NOBODY, "its owner")
+            self._node.get_logger().error(f"{name} writes {self._topic} beside {owner}: refused. Stop one of them")
+        return False
 
 
 class _OwnedTopic:

@@ -92,12 +92,18 @@ class SyntheticRun:
                 if cycle not in self.lost:
                     write("tendon_states", at_ns, message)
                 answer_ns, answer_head = stamped(at_s + self.response_s)
-                answer = commands(header=answer_head, sequence=sequence, tension=tension, displacement=empty)
+                answer = commands(
+                    header=answer_head,
+                    sequence=sequence,
+                    writer="clarke_controller",
+                    tension=tension,
+                    displacement=empty,
+                )
                 write("tendon_commands", answer_ns, answer)
                 if cycle % 4 == 0:
                     measured = self.desired(at_s) - self.error_m
                     body = {"sequence": sequence, "simulated": True, "velocity": empty, "acceleration": empty}
-                    body["generalized_force"] = empty
+                    body |= {"writer": "", "generalized_force": empty}
                     write("clarke_state", at_ns, clarke(header=head, position=measured, **body))
                     write("clarke_reference", at_ns, clarke(header=head, position=self.desired(at_s), **body))
         return bag

@@ -44,7 +44,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-BESIDE_A_STACK = ("12_ros2_controller",)
+BESIDE_A_STACK = ("12_ros2_controller", "14_ros2_control")
 """Tried in test/nodes/test_nodes_own_controller.py."""
 
 

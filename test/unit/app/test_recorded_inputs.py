@@ -15,6 +15,25 @@ from continuum_robot.app.recordings.inputs import Given, State, read_inputs
 from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.errors import RecordingError
 
+DRIVER_STATES = ("unconfigured", "inactive", "active", "safe")
+
+
+def driver_status(store, state: int):
+    types = store.types
+    time = types["builtin_interfaces/msg/Time"](sec=0, nanosec=0)
+    none = np.zeros(0, np.uint8)
+    return types["continuum_robot/msg/DriverStatus"](
+        header=types["std_msgs/msg/Header"](stamp=time, frame_id=""),
+        state=state,
+        faults=none,
+        **dict.fromkeys(("level", "controller", "stop_action", "last_fault", "activated_ns"), 0),
+        **dict.fromkeys(("message", "defect", "estop_reason"), ""),
+        estop_holders=[],
+        **dict.fromkeys(
+            ("fallback_holds", "estop", "simulated", "powered", "commanded", "homed", "time_is_over"), False
+        ),
+    )
+
 
 def copy(source: Path, target: Path, leave_out=lambda topic, number: False, statuses=()) -> Path:
     """A bag without the messages for which ``leave_out`` (topic, number on that topic from 0) reports it.
@@ -35,11 +54,10 @@ def copy(source: Path, target: Path, leave_out=lambda topic, number: False, stat
             writer.write(made[topic], time_ns, data)
         if statuses:
             store = typestore()
-            kind = "diagnostic_msgs/msg/DiagnosticStatus"
+            kind = "continuum_robot/msg/DriverStatus"
             status = writer.add_connection("/driver_status", kind, typestore=store)
             for time_ns, state in statuses:
-                values = [store.types["diagnostic_msgs/msg/KeyValue"](key="state", value=state)]
-                message = store.types[kind](level=0, name="", message="", hardware_id="", values=values)
+                message = driver_status(store, DRIVER_STATES.index(state))
                 writer.write(status, time_ns, store.serialize_cdr(message, kind))
     return target
 

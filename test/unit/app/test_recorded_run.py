@@ -21,7 +21,7 @@ from continuum_robot.app.recordings.inputs import read_inputs
 from continuum_robot.app.recordings.reading import read_recording
 from continuum_robot.app.recordings.run import find_recording, open_run, recorded_facts
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.mcap_file import McapScan, find_mcap_files
+from continuum_robot.nodes.recordings.mcap_file import McapScan, find_mcap_files, note_of
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.robot.loading import find_robot_file
 
@@ -226,7 +226,7 @@ def split(run: Path, folder: Path, count: int) -> list[Path]:
     parts = []
     for part in range(count):
         pieces = messages[len(messages) * part // count : len(messages) * (part + 1) // count]
-        recorder = BagRecorder(folder / f"part{part}", McapScan(whole).read_metadata().note if part == 0 else {})
+        recorder = BagRecorder(folder / f"part{part}", note_of(whole) if part == 0 else {})
         for message in pieces:
             recorder.add_topic(message.channel.topic, message.channel.type_name)
             recorder.write(message.channel.topic, message.data, message.time_ns)

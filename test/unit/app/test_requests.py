@@ -33,6 +33,7 @@ GOOD = {
         (field.name for field in dataclasses.fields(REQUESTS["SetContactThresholds"])), -1.0
     ),
     "SwitchController": {"controller": "hold_tension"},
+    "TakeCommands": {"writer": ""},
     "TakeReference": {"writer": ""},
     "CalibrateTorque": {"tendon": 1, "mass": 0.5},
     "CheckTendons": {"pull": 0.0},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One owner for a topic: who has it, when it is given back, and what is no handover."""
 
-from continuum_robot.runtime.writer_claim import NOBODY, WriterClaim
+from continuum_robot.runtime.writer_claim import WriterClaim
 
-A, B = b"a", b"b"
+A, B = "a", "b"
 
 
 def test_the_first_writer_has_it_while_it_writes():
@@ -28,8 +28,21 @@ def test_release_gives_it_back_at_once():
     claim = WriterClaim(10.0)
     assert claim.admits(A, 1.0)
     claim.release()
-    assert claim.holder == NOBODY
+    assert claim.holder is None
     assert claim.admits(B, 1.0)
+
+
+def test_who_takes_over_has_it_at_once_and_for_good_however_long_it_is_silent():
+    claim = WriterClaim(0.05)
+    assert claim.admits(A, 1.0)
+    claim.take(B, 1.0)
+    assert not claim.admits(A, 1.01)
+    assert claim.admits(B, 1.02)
+    assert claim.admits(A, 1.1), "silent"
+    claim.take(B, 1.1, for_good=True)
+    assert not claim.admits(A, 100.0)
+    assert claim.admits(B, 200.0)
+    assert not claim.admits(A, 300.0)
 
 
 def test_one_overlap_is_a_handover_and_two_are_a_fight():

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of the constants of DriverStatus, as parameters, pages and logs spell them."""
+
+from __future__ import annotations
+
+from continuum_robot.drivers.safety.tendon_faults import FAULTS
+from continuum_robot.msg import DriverStatus
+from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
+from continuum_robot.robot.stop_policy import STOP_ACTIONS
+
+TWO_WRITERS, INTERNAL_ERROR = OWN_REASONS = "two_writers", "internal_error"
+"""Reasons for which the driver itself asks for the e-stop; the tendons are released then, whatever the file states."""
+STATES = ("unconfigured", "inactive", "active", "safe")
+CONTROLLERS = ("", CLARKE, TIP, HOLD_TENSION, TOPIC)
+STOPS = ("", *STOP_ACTIONS)
+FAULT_CODES = ("", *FAULTS, *OWN_REASONS)
+
+
+def state_name(status: DriverStatus) -> str:
+    """The driver's state, one of :data:`STATES`."""
+    return _name(STATES, status.state)
+
+
+def controller_name(status: DriverStatus) -> str:
+    """The controller that commands, "" for none."""
+    return _name(CONTROLLERS, status.controller)
+
+
+def stop_name(status: DriverStatus) -> str:
+    """What the stop did, "" without a fault."""
+    return _name(STOPS, status.stop_action)
+
+
+def fault_names(status: DriverStatus) -> tuple[str, ...]:
+    """The latched faults."""
+    return tuple(_name(FAULT_CODES, code) for code in status.faults)
+
+
+def _name(names: tuple[str, ...], code: int) -> str:
+    return names[code] if code < len(names) else f"unknown ({code})"
