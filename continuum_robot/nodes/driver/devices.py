@@ -25,6 +25,8 @@ def make_actuators(
     if not node.simulated:
         return backends.tendon_actuators(robot, str(get("can_interface")), form=parts)
     wires = SimulatedWires(node.get_namespace(), robot.name)
+    if node.bus is not None:
+        wires.on_connect = node.bus.accept
     if get("simulation_level") in ON_WIRES:
         return backends.simulated_tendon_actuators(wired(robot), wires, time, parts)
     return SimulatedLinkActuators(
