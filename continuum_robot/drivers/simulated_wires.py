@@ -118,19 +118,22 @@ class SimulatedWires:
     ----------
     namespace, robot, domain_id : as of :func:`robot_key`
     wait_s : for a simulator that is not there yet, s
-
-    Attributes
-    ----------
     on_connect : called once a wire is connected, e.g. to have a simulator in the same thread answer
     """
 
     def __init__(
-        self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S
+        self,
+        namespace: str,
+        robot: str = "",
+        domain_id: str | None = None,
+        *,
+        wait_s: float = WAIT_S,
+        on_connect: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = simulator_folder(namespace, robot, domain_id)
         self._wait_s = wait_s
         self._opened: set[str] = set()
-        self.on_connect: Callable[[], None] = lambda: None
+        self._on_connect = on_connect
 
     def open_channel(self, channel: str) -> socket.socket:
         """The host's end of a CAN channel."""
@@ -154,7 +157,7 @@ class SimulatedWires:
     def _open(self, name: str) -> socket.socket:
         wire = connect(socket_path(self.folder, name), 0.0 if name in self._opened else self._wait_s)
         self._opened.add(name)
-        self.on_connect()
+        self._on_connect()
         return wire
 
 
