@@ -65,9 +65,11 @@ class TrueShape:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
         plant, message = self._plant, self._message
+        message.sequence += 1
+        if not self._publisher.get_subscription_count():
+            return
         self._coefficients[:], self._rates[:] = plant.c, plant.c_rate
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        message.sequence += 1
         message.tip = conversions.pose_message(plant.pose(plant.robot.length_m))
         self._publisher.publish(message)
 
@@ -101,12 +103,14 @@ class TrueContacts:
         if now_ns < self._due_ns:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
+        self._sequence += 1
+        if not self._publisher.get_subscription_count():
+            return
         loads = self._plant.contact_loads
         # In a world without a contact there is none to speak of.
         load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)), default=_NO_LOAD)
         message = self._message
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        self._sequence += 1
         message.sequence = self._sequence
         message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
         self._wrench[:] = load.wrench_in_disk
@@ -215,6 +219,7 @@ class SimulatorNode(ManagedNode):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)
         if self.bus is not None:
             self.bus.world, self.bus.accept = self._move_to, simulator.accept
+            simulator.link_on_demand()
             return
         FrozenGarbage.hold()
         self.loop = PeriodicThread(

@@ -14,10 +14,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
 from rcl_interfaces.msg import Log
 from rclpy.node import Node
-from ros_probe import Probe
+from ros_probe import Probe, patient_robot
 from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.newest_messages import NewestMessages
+from continuum_robot.nodes.composition import ComposedStack
+from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import nodes_of
 from continuum_robot.robot.loading import load_robot
@@ -90,8 +92,19 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
     assert probe.trigger("reference_source/restart").success, "the driver obeys still"
 
 
-def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Probe):
+@pytest.fixture(scope="module")
+def real(domain):
+    """A stack in real time, which takes its streams over DDS, and a probe of it."""
+    options = StackOptions(robot=patient_robot(), namespace="real", **OPTIONS)
+    with ComposedStack(options) as running:
+        running.wait_until_up(120.0)
+        with Probe("real") as listening:
+            yield running, listening
+
+
+def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(real):
     """A shape, a contact and states that nobody measured: neither the nodes nor a client believe them."""
+    stack, probe = real
     probe.listen(Log, "/rosout")
     size, count = ROBOT.coordinate_count, ROBOT.tendon_count
     far = [1.0] * size
@@ -101,11 +114,12 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
         "clarke_state": ClarkeState(position=far, velocity=[0.0] * size),
         "tendon_states_decimated": TendonStates(displacement=[1.0] * count, tension=[9.0] * count),
     }
-    messages = NewestMessages(probe.link.make(lambda: Node("operator", context=probe.link.context)))
+    operator = probe.link.make(lambda: Node("operator", context=probe.link.context, namespace="real"))
+    messages = NewestMessages(operator)
     for topic, message in streams.items():
         message.sequence = FORGED
-        messages.listen(topic, type(message), qos.lockstep())
-        probe.publish(type(message), topic, message, qos.lockstep())
+        messages.listen(topic, type(message), qos.newest_state())
+        probe.publish(type(message), topic, message, qos.every_state())
     owners = {"contact_monitor": "shape", "reference_source": "contact", "shape_estimator": "tendon_states_decimated"}
 
     def named():
@@ -117,7 +131,7 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
 
     def again():
         for topic, message in streams.items():
-            probe.publish(type(message), topic, message, qos.lockstep())
+            probe.publish(type(message), topic, message, qos.every_state())
             for heard in messages.drain(topic):
                 assert heard.sequence != FORGED
         return named()
@@ -136,11 +150,11 @@ def test_the_controller_and_a_client_take_no_first_message_of_a_stranger(stack, 
     forged = ClarkeState(position=[1.0] * ROBOT.coordinate_count, velocity=[0.0] * ROBOT.coordinate_count)
     operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
     messages = NewestMessages(operator)
-    messages.listen("tip_state", TipState, qos.lockstep())
+    messages.listen("tip_state", TipState, qos.newest_state())
 
     def write() -> None:
-        probe.publish(ClarkeState, "clarke_reference", forged, qos.lockstep())
-        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.lockstep())
+        probe.publish(ClarkeState, "clarke_reference", forged, qos.command_publisher())
+        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.command_publisher())
 
     def known() -> bool:
         write()

@@ -237,7 +237,7 @@ def test_a_newer_driver_takes_over_and_the_older_one_is_told(make):
 
 def test_a_driver_of_another_robot_is_refused(make):
     bench = make("dynamics")
-    wires = SimulatedWires(bench.namespace, ROBOT.name, wait_s=0.0)
+    wires = SimulatedWires(bench.namespace, ROBOT.name, wait_s=0.0, on_connect=bench.simulator.accept)
     with pytest.raises(DeviceError, match="5 tendons instead of 4"):
         SimulatedLinkActuators(4, wires.open_link).open()
     with pytest.raises(DeviceError, match="not there"):
@@ -267,6 +267,12 @@ def test_strings_are_published_for_other_processes(make):
     bench.pass_time()
     sample = reader.read()
     assert sample.time_s == bench.now_s
+    bench.simulator.link_on_demand()
+    bench.pass_time()
+    worked_out = bench.simulator.plant.linked
+    sample = reader.read()
+    assert sample.time_s == bench.now_s
+    np.testing.assert_array_equal(sample.extension_m, worked_out)
     assert sample.extension_m.shape == (linked_count(ROBOT),)
     tip = linked_tip(ROBOT, sample.extension_m)
     np.testing.assert_allclose(tip[:3, 3], [0.0, 0.0, ROBOT.length_m], atol=1e-3)
