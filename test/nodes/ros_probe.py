@@ -280,7 +280,8 @@ class Probe:
             profile = profile or qos.command_publisher()
             publisher = self.link.make(lambda: self.node.create_publisher(kind, topic, profile))
             self._publishers[topic] = publisher
-            own = 1 if topic in self.heard else 0  # this node's own ear is matched first
+            tapped = self.stack is not None and topic in qos.FLOW_TOPICS
+            own = 1 if topic in self.heard and not tapped else 0  # this node's own ear is matched first
 
             def heard_by_all() -> bool:
                 matched = publisher.get_subscription_count()

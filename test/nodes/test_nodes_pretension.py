@@ -14,14 +14,12 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from lifecycle_msgs.msg import State, TransitionEvent
 from rcl_interfaces.msg import Log
 from rclpy.node import Node
-from ros_probe import Probe, patient_robot
+from ros_probe import Probe
 from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.newest_messages import NewestMessages
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import nodes_of
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -92,19 +90,8 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
     assert probe.trigger("reference_source/restart").success, "the driver obeys still"
 
 
-@pytest.fixture(scope="module")
-def real(domain):
-    """A stack in real time, which takes its streams over DDS, and a probe of it."""
-    options = StackOptions(robot=patient_robot(), namespace="real", **OPTIONS)
-    with ComposedStack(options) as running:
-        running.wait_until_up(120.0)
-        with Probe("real") as listening:
-            yield running, listening
-
-
-def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(real):
-    """A shape, a contact and states that nobody measured: neither the nodes nor a client believe them."""
-    stack, probe = real
+def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Probe):
+    """A shape, a contact and states that nobody measured: a client refuses them, and the nodes do not hear them here."""
     probe.listen(Log, "/rosout")
     size, count = ROBOT.coordinate_count, ROBOT.tendon_count
     far = [1.0] * size
@@ -114,20 +101,21 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(real):
         "clarke_state": ClarkeState(position=far, velocity=[0.0] * size),
         "tendon_states_decimated": TendonStates(displacement=[1.0] * count, tension=[9.0] * count),
     }
-    operator = probe.link.make(lambda: Node("operator", context=probe.link.context, namespace="real"))
+    operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
     messages = NewestMessages(operator)
+
+    def knows_owners():
+        return all(f"/{STREAM_OWNERS[topic]}" in nodes_of(operator, f"/{topic}").values() for topic in streams)
+
+    probe.wait_real(knows_owners, what="the nodes of the stack do not appear")
     for topic, message in streams.items():
         message.sequence = FORGED
         messages.listen(topic, type(message), qos.newest_state())
         probe.publish(type(message), topic, message, qos.every_state())
-    owners = {"contact_monitor": "shape", "reference_source": "contact", "shape_estimator": "tendon_states_decimated"}
 
     def named():
-        logs = [(log.name, log.msg) for log in probe.received["/rosout"]]
-        return all(
-            any(name == node and f"writes {topic} beside" in text for name, text in logs)
-            for node, topic in owners.items()
-        )
+        logs = [log.msg for log in probe.received["/rosout"] if log.name == "operator"]
+        return all(any(f"writes {topic} beside" in text for text in logs) for topic in streams)
 
     def again():
         for topic, message in streams.items():
