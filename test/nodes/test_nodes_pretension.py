@@ -91,7 +91,7 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
 
 
 def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Probe):
-    """A shape, a contact and states that nobody measured: a client refuses them, and the nodes do not hear them here."""
+    """A shape, a contact and states that nobody measured: a client refuses them, the nodes do not hear them here."""
     probe.listen(Log, "/rosout")
     size, count = ROBOT.coordinate_count, ROBOT.tendon_count
     far = [1.0] * size

@@ -29,7 +29,7 @@ SLICE_S = 0.002
 
 
 class LockstepPace(UntimedPace):
-    """Cycles in the time of the simulated robot, in the thread that spins the nodes: services and the like come between.
+    """Cycles in the time of the simulated robot, in the thread that spins the nodes: services come between them.
 
     While the stack is up, or in its safe state since then, every node gets its turn in each cycle, and what cycles did
     is published; before and after that time passes for the driver and its devices alone, while somebody waits for it.

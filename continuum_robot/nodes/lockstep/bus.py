@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
@@ -75,9 +76,8 @@ class LockstepBus:
         """Hand every message of a topic, by its full name, to ``take`` at once."""
         self._inboxes[topic].append(_Inbox(None, None, take, lazy=True))
 
-    def add(self, inbox: _Inbox, kind: Any, topic: str) -> None:
+    def add(self, inbox: _Inbox, node: ManagedNode, kind: Any, topic: str) -> None:
         """Let a node hear a topic, from programs outside too where they may publish it."""
-        node = inbox.flow.node
         name = str(node.resolve_topic_name(topic))
         self._inboxes[name].append(inbox)
         if topic in FROM_OUTSIDE and name not in self._ears:
@@ -179,7 +179,7 @@ class _Inbox:
 class BusPublisher:
     """Publishes on the bus, and over DDS while a program outside listens."""
 
-    def __init__(self, bus: LockstepBus, node: ManagedNode, kind: Any, topic: str) -> None:
+    def __init__(self, bus: LockstepBus, node: Node, kind: Any, topic: str) -> None:
         self._bus, self._node, self._bytes = bus, node, CanonicalBytes()
         self._publisher = node.create_publisher(kind, topic, qos.lockstep())
         self.topic = str(self._publisher.topic_name)
@@ -314,7 +314,7 @@ class BusFlow:
         """See :meth:`Flow.create_subscription`; every message comes."""
         inbox = _Inbox(self, None if raw else kind, self.node.guarded(callback), lazy=lazy, with_gid=with_gid)
         self._inboxes.append(inbox)
-        self.bus.add(inbox, kind, topic)
+        self.bus.add(inbox, self.node, kind, topic)
         if lazy and not self._lags:
             self._lags = True
             self.create_timer(_nothing).start(LAG_S)
