@@ -12,17 +12,15 @@ import contextlib
 import hashlib
 import os
 import re
-import select
 import socket
-import struct
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.errors import DeviceError
 
-CONTROL_TIME = struct.Struct("<q")
-CONTROL, LINK, SERVOS = "control", "link", "servos"
+LINK, SERVOS = "link", "servos"
 WAIT_S = 10.0
 BUFFER_BYTES = 1 << 20
 """Of what the other side has not read; the system grants less."""
@@ -118,11 +116,18 @@ class SimulatedWires:
     """
 
     def __init__(
-        self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S
+        self,
+        namespace: str,
+        robot: str = "",
+        domain_id: str | None = None,
+        *,
+        wait_s: float = WAIT_S,
+        on_connect: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = simulator_folder(namespace, robot, domain_id)
         self._wait_s = wait_s
         self._opened: set[str] = set()
+        self._on_connect = on_connect
 
     def open_channel(self, channel: str) -> socket.socket:
         """The host's end of a CAN channel."""
@@ -146,53 +151,8 @@ class SimulatedWires:
     def _open(self, name: str) -> socket.socket:
         wire = connect(socket_path(self.folder, name), 0.0 if name in self._opened else self._wait_s)
         self._opened.add(name)
+        self._on_connect()
         return wire
-
-
-class SimulatorControl:
-    """Moves the time of a simulator in lock-step. One of it at a time: a newer one takes the place of the older."""
-
-    def __init__(
-        self, namespace: str, robot: str = "", domain_id: str | None = None, *, wait_s: float = WAIT_S
-    ) -> None:
-        self._path = socket_path(simulator_folder(namespace, robot, domain_id), CONTROL)
-        self._wait_s = wait_s
-        self._wire: socket.socket | None = None
-
-    def open(self) -> None:
-        """Connect. Raises :class:`DeviceError` where there is no simulator in lock-step."""
-        if self._wire is None:
-            self._wire = connect(self._path, self._wait_s)
-
-    def advance_to(self, t_ns: int, timeout_s: float = 60.0) -> None:
-        """Have the robot move up to a time, and wait until it has: all that was sent before acts in that."""
-        wire = self._wire
-        if wire is None:
-            raise DeviceError(f"simulator at {self._path}", "is not connected", "Open its control first.")
-        end_s = time.monotonic() + timeout_s
-        try:
-            wire.send(CONTROL_TIME.pack(t_ns))
-            while True:
-                ready, _, _ = select.select([wire], [], [], max(0.0, end_s - time.monotonic()))
-                if not ready:
-                    raise DeviceError(
-                        f"simulator at {self._path}", f"did not answer within {timeout_s:g} s", "Look at its log."
-                    )
-                answer = wire.recv(CONTROL_TIME.size)
-                if not answer:
-                    break
-                if len(answer) == CONTROL_TIME.size and CONTROL_TIME.unpack(answer)[0] == t_ns:
-                    return
-        except OSError as error:
-            if isinstance(error, DeviceError):
-                raise
-        self.close()
-        raise DeviceError(f"simulator at {self._path}", "ended, or another one controls it", "Look at its log.")
-
-    def close(self) -> None:
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            wire.close()
 
 
 def _plain(text: str) -> str:

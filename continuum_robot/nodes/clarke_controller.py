@@ -71,8 +71,6 @@ class ClarkeControllerNode(ManagedNode):
     def __init__(self, *, slot: ControllerSlot | None = None, **node_options: Any) -> None:
         super().__init__("clarke_controller", **node_options)
         self._slot = slot
-        if slot is not None and slot.driver_clock is not None:
-            self.clock = slot.driver_clock
         declare = self.parameters.declare
         hertz = Quantity("", "Hz", ge=1, le=4000)
         declare("clarke_state.rate_hz", 100.0, "how often clarke_state is published", rules=hertz, read_only=True)
@@ -117,16 +115,17 @@ class ClarkeControllerNode(ManagedNode):
         self._rod: Rod | None = None
         self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
-        # In the driver's cycle the driver's turn is this node's.
-        self._create = create = self.flow if slot is None else slot.flow(self)
-        self._commands = create.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
-        self._clarke = create.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
-        self._pid = create.create_publisher(PidState, "pid_state", qos.state_publisher())
+        flow = self.flow
+        self._commands = flow.create_publisher(TendonCommands, "tendon_commands", qos.command_publisher())
+        self._clarke = flow.create_publisher(ClarkeState, "clarke_state", qos.state_publisher())
+        self._pid = flow.create_publisher(PidState, "pid_state", qos.state_publisher())
         if slot is None:
             subscribe_to_stream(self, TendonStates, "tendon_states", self._on_states, raw=True)
             subscribe_to_owner(self, DriverStatus, "driver_status", self._on_driver_status)
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
-        create.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=True)
+        # Over topics it is the states that make it this node's turn.
+        over_topics = slot is None
+        flow.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=over_topics)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self._desired_pretension: float | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -158,7 +157,7 @@ class ClarkeControllerNode(ManagedNode):
             leave_out=("note", "law", "modes", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
         self._see_shape(robot)
-        self._gravity.follow(robot, self._create)
+        self._gravity.follow(robot)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
         self._prepare_messages(robot)
@@ -188,7 +187,8 @@ class ClarkeControllerNode(ManagedNode):
         sees = robot.takes_displacements and (robot.sees_shape or robot.sees_tip)
         if sees and self._rod is None:
             take = of_stream(self, "shape", self._on_shape)
-            self._create.create_subscription(Shape, "shape", take, qos.newest_state(), lazy=True, with_gid=True)
+            lazy = self._slot is None
+            self.flow.create_subscription(Shape, "shape", take, qos.newest_state(), lazy=lazy, with_gid=True)
         self._rod = Rod(robot) if sees else None
 
     def _configured(self) -> Robot:

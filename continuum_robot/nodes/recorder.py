@@ -232,7 +232,7 @@ class Recorder(ManagedNode):
         in_flow = topic in qos.FLOW_TOPICS
         take = partial(self._take, full_name, stamped=in_flow and self.clock.stepped)
         if in_flow and not self._looks_on:
-            self.flow.create_subscription(message_type, topic, take, profile, raw=True, lazy=True)
+            self.flow.create_subscription(message_type, topic, take, profile, raw=True)
         else:
             self.create_subscription(message_type, topic, take, profile, raw=True)
         self._subscribed.add(topic)

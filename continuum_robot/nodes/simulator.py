@@ -33,7 +33,6 @@ from continuum_robot.robot.schema import Quantity
 from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.periodic import FrozenGarbage, simulator_settings
 from continuum_robot.simulation.contact import ContactLoad, load_contacts
-from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import Simulator, SimulatorReport
@@ -64,9 +63,11 @@ class TrueShape:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
         plant, message = self._plant, self._message
+        message.sequence += 1
+        if not self._publisher.get_subscription_count():
+            return
         self._coefficients[:], self._rates[:] = plant.c, plant.c_rate
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        message.sequence += 1
         message.tip = conversions.pose_message(plant.pose(plant.robot.length_m))
         self._publisher.publish(message)
 
@@ -100,12 +101,14 @@ class TrueContacts:
         if now_ns < self._due_ns:
             return
         self._due_ns = (now_ns // PERIOD_NS + 1) * PERIOD_NS
+        self._sequence += 1
+        if not self._publisher.get_subscription_count():
+            return
         loads = self._plant.contact_loads
         # In a world without a contact there is none to speak of.
         load = max(loads, key=lambda one: float(np.linalg.norm(one.force_in_base_n)), default=_NO_LOAD)
         message = self._message
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        self._sequence += 1
         message.sequence = self._sequence
         message.in_contact, message.state = load.touching, "contact" if load.touching else "clear"
         self._wrench[:] = load.wrench_in_disk
@@ -164,7 +167,6 @@ class SimulatorNode(ManagedNode):
         self._thresholds = LoopThresholds(self)
         self.simulator: Simulator | None = None
         self.loop: ControlThread | None = None
-        self._lockstep: LockstepServer | None = None
         self._contacts: TrueContacts | None = None
         self._shape: TrueShape | None = None
         self._ring: TruthRingWriter | None = None
@@ -213,9 +215,9 @@ class SimulatorNode(ManagedNode):
             self._shape = TrueShape(simulator.plant, str(get("base_frame")), self._shapes)
         if get("truth"):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)
-        if self.clock.stepped:
-            self._lockstep = LockstepServer(simulator, moved=self._moved, on_failure=self._on_failure)
-            self._lockstep.start()
+        if self.bus is not None:
+            self.bus.world, self.bus.accept = self._move_to, simulator.accept
+            simulator.link_on_demand()
             return
         FrozenGarbage.hold()
         self.loop = ControlThread(
@@ -253,9 +255,8 @@ class SimulatorNode(ManagedNode):
             FrozenGarbage.release()
             if not loop.stop():
                 self.get_logger().error("the simulated robot hangs in a step")
-        lockstep, self._lockstep = self._lockstep, None
-        if lockstep is not None:
-            lockstep.stop()
+        if self.bus is not None:
+            self.bus.world = None
         simulator, self.simulator = self.simulator, None
         self._contacts = self._shape = self._ring = None
         if simulator is not None:
@@ -276,6 +277,16 @@ class SimulatorNode(ManagedNode):
             simulator.step(now_s)
             self._moved(round(now_s * 1e9))
 
+    def _move_to(self, now_ns: int) -> None:
+        """In lock-step: move the robot up to a time; a failure is the simulator's, and the driver hears of it."""
+        simulator = self._configured()
+        try:
+            simulator.advance_to(now_ns)
+            self._moved(now_ns)
+        except Exception as error:
+            self._on_failure(error)
+            raise DeviceError("simulator", "has failed", "Look at its log, then reset the stack") from error
+
     def _moved(self, now_ns: int) -> None:
         simulator, ring = self.simulator, self._ring
         if ring is not None and simulator is not None:
@@ -287,7 +298,7 @@ class SimulatorNode(ManagedNode):
     def _publish(self, now_ns: int) -> None:
         contacts, shape = self._contacts, self._shape
         stamp_ns = now_ns
-        if self._lockstep is None:
+        if not self.clock.stepped:
             stamp_ns += conversions.now_ns(self.get_clock()) - time.monotonic_ns()
         if shape is not None:
             shape.publish(now_ns, stamp_ns)

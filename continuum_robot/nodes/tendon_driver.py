@@ -88,7 +88,7 @@ class TendonDriver(ManagedNode):
         self._faults = DriverFaults(context, inputs, self._heat)
         self._procedures = ProcedureDrive(context)
         self._lockstep = self._make_lockstep()
-        self._flow = flow = self.flow if self._lockstep is None else self._lockstep.flow
+        flow = self.flow
         self._states = StatePublisher(self, flow)
         self._status = self.create_publisher(DriverStatus, "driver_status", qos.latched())
         self._commands = CommandInput(self, flow, self._on_two_writers, listens=slot is None)
@@ -118,9 +118,6 @@ class TendonDriver(ManagedNode):
             raise ParameterError("clock", "lockstep", "real: the time of hardware does not wait")
         pace = LockstepPace(self, 1.0 / self.parameters.get("rate_hz"), self.parameters.get("lockstep.run_s"))
         pace.on_done = self._publish_status
-        if self._slot is not None:
-            self._slot.driver_flow, self._slot.driver_clock = pace.flow, self.clock
-            pace.in_cycle = ("clarke_controller",)
         return pace
 
     # Lifecycle
@@ -147,11 +144,11 @@ class TendonDriver(ManagedNode):
         self._temperatures = declare_temperatures(self.parameters, robot.actuators, self._take_temperatures)
         limits = declare_limits(self.parameters, robot.limits)
         robot = robot.changed(limits=limits, actuators=self._temperatures.value)
-        self._procedures.gravity.follow(robot, self._flow)
+        self._procedures.gravity.follow(robot)
         desired = self._desired_form(robot)
         pace = self._lockstep
         if pace is not None:
-            pace.connect(robot.name)
+            pace.connect()
         time = None if pace is None else (pace.now_s, pace.sleep)
         actuators = make_actuators(self, robot, limits, desired, time)
         actuators.open()
@@ -252,8 +249,6 @@ class TendonDriver(ManagedNode):
                 self.get_logger().error("the devices do not take that they are closed: their own timeouts act")
         if self._opened is not None:
             self._opened.close()  # tried again by the next cleanup where it fails
-        if self._lockstep is not None:
-            self._lockstep.disconnect()
         self._opened = None
         self._other.closed()
         self._publish_status()

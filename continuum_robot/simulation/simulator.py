@@ -175,6 +175,10 @@ class Simulator:
                 now_ns = min(t_ns, now_ns + STEP_NS)
                 self.step(now_ns * 1e-9)
 
+    def link_on_demand(self) -> None:
+        """Work out what sensors see when they ask: for an open simulator in one thread with all of them."""
+        self._strings.write_on_demand()
+
     def accept(self) -> None:
         """Let drivers connect without moving the robot."""
         with self._lock:

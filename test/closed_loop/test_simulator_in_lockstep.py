@@ -10,9 +10,8 @@ from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
-from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
+from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
@@ -20,12 +19,11 @@ ROBOT = load_robot("opencr_five_tendon")
 
 
 class Rig:
-    """Stands where :class:`SimulatedHardware` stands in a virtual loop: simulator, sockets and control."""
+    """Stands where :class:`SimulatedHardware` stands in a virtual loop: simulator and sockets."""
 
     def __init__(self, level, namespace):
         self.level, self.namespace = level, namespace
         self.simulator = Simulator(ROBOT, level, namespace=namespace)
-        self.control = SimulatorControl(namespace, ROBOT.name)
 
     @property
     def plant(self):
@@ -33,21 +31,16 @@ class Rig:
 
     def open(self):
         self.simulator.open()
-        self.server = LockstepServer(self.simulator)
-        self.server.start()
-        self.control.open()
-        self.control.advance_to(0)
+        self.simulator.advance_to(0)
 
     def close(self):
-        self.control.close()
-        self.server.stop()
         self.simulator.close()
 
     def step(self, now_s):
-        self.control.advance_to(round(now_s * 1e9))
+        self.simulator.advance_to(round(now_s * 1e9))
 
     def tendon_actuators(self, *, clock, sleep):
-        wires = SimulatedWires(self.namespace, ROBOT.name, wait_s=0.0)
+        wires = SimulatedWires(self.namespace, ROBOT.name, wait_s=0.0, on_connect=self.simulator.accept)
         if self.level == "wire":
             robot = wired(ROBOT)
             return OdriTendonActuators(

@@ -43,10 +43,13 @@ def context(domain):
 @pytest.fixture
 def make(context):
     """Makes nodes of that context: ``make(kind, *names, **overrides)``; they are destroyed at the end."""
-    nodes = []
+    from continuum_robot.nodes.lockstep.bus import LockstepBus  # noqa: PLC0415 - not all tests have rclpy
+
+    nodes, bus = [], LockstepBus()
 
     def made(kind, *names, **overrides):
-        nodes.append(kind(*names, context=context, overrides=overrides))
+        more = {"bus": bus} if overrides.get("clock") == "lockstep" else {}
+        nodes.append(kind(*names, context=context, overrides=overrides, **more))
         return nodes[-1]
 
     yield made

@@ -52,7 +52,10 @@ def check_fallback(probe, action):
     """The driver holds within its authority, reports it, and lets go when the time is over."""
     probe.wait(lambda: "command_timeout" in probe.faults(), 2.0)
     begin = len(probe.received["tendon_states"])
-    probe.wait_real(lambda: probe.newest("stack_status").fallback, what="stack_status does not tell")
+    # The driver's word comes before the supervisor's own.
+    probe.wait_real(
+        lambda: probe.newest("stack_status").fallback and probe.stack_state() == "fault", what="it does not tell"
+    )
     status = probe.newest("stack_status")
     assert (status.stop_action, status.controller, status.state) == (action, "", "fault")
     assert probe.newest("driver_status").fallback_holds

@@ -96,14 +96,13 @@ def test_other_layouts_are_left_to_rclpy() -> None:
 
 @pytest.mark.parametrize("text", ["", "a", "abcd", "a broken sensor"])
 def test_canonical_bytes_are_the_message_and_nothing_else(text):
-    from continuum_robot.msg import Contact, LockstepDone, LockstepGo, PidState, Shape  # noqa: PLC0415
+    from continuum_robot.msg import Contact, PidState, Shape, TipState  # noqa: PLC0415
 
     messages = [
         Shape(problem=text, coefficients=[1.0, 2.0], residual=3.0),
         Contact(invalid_reason=text, state="clear", wrench=[1.0] * 6),
         PidState(saturated=[True, False, True]),
-        LockstepGo(participant=text),
-        LockstepDone(participant=text, topics=[text, "b"], published=[1, 2], heard=["c"], next_due_ns=-5),
+        TipState(state=text),
     ]
     for message in messages:
         canonical = CanonicalBytes()

@@ -19,7 +19,7 @@ from std_msgs.msg import Bool, Float64, String
 
 from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import nodes_of
+from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros]
@@ -90,7 +90,7 @@ def test_what_others_publish_on_topics_of_an_owner_is_refused_and_named(stack, p
 
 
 def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Probe):
-    """A shape, a contact and states that nobody measured: neither the nodes nor a client believe them."""
+    """A shape, a contact and states that nobody measured: a client refuses them, the nodes do not hear them here."""
     probe.listen(Log, "/rosout")
     size, count = ROBOT.coordinate_count, ROBOT.tendon_count
     far = [1.0] * size
@@ -100,23 +100,25 @@ def test_streams_of_the_stacks_nodes_are_taken_from_them_alone(stack, probe: Pro
         "clarke_state": ClarkeState(position=far, velocity=[0.0] * size),
         "tendon_states_decimated": TendonStates(displacement=[1.0] * count, tension=[9.0] * count),
     }
-    messages = NewestMessages(probe.link.make(lambda: Node("operator", context=probe.link.context)))
+    operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
+    messages = NewestMessages(operator)
+
+    def knows_owners():
+        return all(f"/{STREAM_OWNERS[topic]}" in nodes_of(operator, f"/{topic}").values() for topic in streams)
+
+    probe.wait_real(knows_owners, what="the nodes of the stack do not appear")
     for topic, message in streams.items():
         message.sequence = FORGED
-        messages.listen(topic, type(message), qos.lockstep())
-        probe.publish(type(message), topic, message, qos.lockstep())
-    owners = {"contact_monitor": "shape", "reference_source": "contact", "shape_estimator": "tendon_states_decimated"}
+        messages.listen(topic, type(message), qos.newest_state())
+        probe.publish(type(message), topic, message, qos.every_state())
 
     def named():
-        logs = [(log.name, log.msg) for log in probe.received["/rosout"]]
-        return all(
-            any(name == node and f"writes {topic} beside" in text for name, text in logs)
-            for node, topic in owners.items()
-        )
+        logs = [log.msg for log in probe.received["/rosout"] if log.name == "operator"]
+        return all(any(f"writes {topic} beside" in text for text in logs) for topic in streams)
 
     def again():
         for topic, message in streams.items():
-            probe.publish(type(message), topic, message, qos.lockstep())
+            probe.publish(type(message), topic, message, qos.every_state())
             for heard in messages.drain(topic):
                 assert heard.sequence != FORGED
         return named()
@@ -136,11 +138,11 @@ def test_the_controller_and_a_client_take_no_first_message_of_a_stranger(stack, 
     forged = ClarkeState(writer="probe", position=[1.0] * size, velocity=[0.0] * size)
     operator = probe.link.make(lambda: Node("operator", context=probe.link.context))
     messages = NewestMessages(operator)
-    messages.listen("tip_state", TipState, qos.lockstep())
+    messages.listen("tip_state", TipState, qos.newest_state())
 
     def write() -> None:
-        probe.publish(ClarkeState, "clarke_reference", forged, qos.lockstep())
-        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.lockstep())
+        probe.publish(ClarkeState, "clarke_reference", forged, qos.command_publisher())
+        probe.publish(TipState, "tip_state", TipState(state="reached"), qos.command_publisher())
 
     def known() -> bool:
         write()

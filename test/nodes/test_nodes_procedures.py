@@ -16,6 +16,7 @@ from ros_probe import Probe
 
 from continuum_robot.identification.procedures.record import load_record, record_path
 from continuum_robot.nodes.base.spinning import Spinner
+from continuum_robot.nodes.lockstep.bus import LockstepBus
 from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
@@ -35,9 +36,14 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def simulator(context):
+def bus():
+    return LockstepBus()
+
+
+@pytest.fixture(scope="module")
+def simulator(context, bus):
     """Boards and strings behind the wires."""
-    simulator = SimulatorNode(context=context, overrides=OWN)
+    simulator = SimulatorNode(context=context, overrides=OWN, bus=bus)
     spinner = Spinner([simulator], context)
     spinner.start()
     spinner.run(simulator.trigger_configure)
@@ -48,11 +54,11 @@ def simulator(context):
 
 
 @pytest.fixture(scope="module")
-def driver(context, simulator, folder):
+def driver(context, bus, simulator, folder):
     """A driver that insists on a homing, and the string encoder, both on simulated wires."""
     own = {**OWN, "homing": "required", "calibration_folder": str(folder)}
-    driver = TendonDriver(context=context, overrides=own)
-    encoder = StringEncoder(context=context, overrides=own)
+    driver = TendonDriver(context=context, overrides=own, bus=bus)
+    encoder = StringEncoder(context=context, overrides=own, bus=bus)
     spinner = Spinner([driver, encoder], context)
     spinner.start()
     spinner.run(driver.trigger_configure)

@@ -139,8 +139,8 @@ def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tm
             assert time.monotonic() < deadline_s, log.read_text()
             time.sleep(0.1)
     finally:
-        # The recorder too: it would end in order once its parent is gone.
-        for recording in re.findall(r"display: process (\d+)", log.read_text()):
+        # The process of the recorder too: it would end in order once its parent is gone.
+        for recording in re.findall(r"lockstep: process (\d+)", log.read_text()):
             os.kill(int(recording), signal.SIGKILL)
         os.kill(program.pid, signal.SIGKILL)
         program.wait()

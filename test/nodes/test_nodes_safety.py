@@ -218,7 +218,7 @@ def test_an_estop_in_every_lifecycle_state(stack, probe):
 
 def test_a_driver_that_is_brought_down_while_others_have_their_turns_waits_for_none(stack, probe):
     """The thread that brings it down is the one in which the others would answer."""
-    stack.driver.loop.pace.run_for(30.0)
+    stack.run(lambda: stack.driver.loop.pace.run_for(30.0))
     cycles = len(probe.received["tendon_states"])
     probe.wait_real(lambda: len(probe.received["tendon_states"]) > cycles + 20)
     stack.run(stack.driver.trigger_deactivate)

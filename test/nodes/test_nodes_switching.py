@@ -74,7 +74,8 @@ def test_a_stack_that_starts_with_hold_tension_moves_only_after_the_switch(domai
             assert probe.newest("stack_status").holding
             assert switch(probe, "clarke").success
             probe.wait_real(lambda: controller_of(probe) == "clarke")
-            assert probe.trigger("reference_source/restart").success
+            # The reference source hears of the switch when it does.
+            probe.wait_real(lambda: probe.trigger("reference_source/restart").success)
             probe.pause(1.0)
             assert np.abs(np.diff(commanded(probe), axis=0)).max() < LARGEST_STEP_N
             assert np.any(commanded(probe)[-1] != tensions[0])

@@ -46,8 +46,8 @@ def demo(options: DemoOptions) -> None:
     recorder with visualizer each have another; all talk over DDS. A status line shows state, rate, tracking error,
     tensions and response. Afterwards DIR/DATE/ holds metrics.json, the plots and the recording (MCAP).
 
-    With --clock lockstep time comes from the simulated robot: the run is as fast as this machine can, and two runs with
-    the same seed give the same messages on every machine.
+    With --clock lockstep time comes from the simulated robot, and all nodes that act share one process and one thread:
+    the run is as fast as this machine can, and two runs with the same seed give the same messages on every machine.
 
     Without --robot it is opencr_five_tendon, with --contact vanderbilt_segment. Ctrl-C ends it early in good order: the
     report then covers what was recorded, and the exit code is 130.

@@ -60,7 +60,7 @@ def programs_of_stack(given: Mapping[str, str]) -> list[Program]:
     grace_s = stop_grace_s(robot)
     if wanted.params_file:
         ParamsFile(wanted.params_file).check_sections((*MANAGED_NODES, SUPERVISOR))
-    if wanted.composed:
+    if wanted.composed or options.clock == LOCKSTEP:
         names = (*options.node_names, SUPERVISOR)
         return [Program("composition", None, _composed_parameters(options, wanted), names, grace_s)]
     return _programs(options, grace_s, wanted.respawn)

@@ -48,12 +48,11 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, StopRequest, initialize, shut_down_at_end
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode, Contacts
-from continuum_robot.nodes.lockstep.coordinator import LockstepCoordinator
+from continuum_robot.nodes.lockstep.bus import BusPublisher, LockstepBus
 from continuum_robot.nodes.recorder import Recorder
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.description import Robot
-from continuum_robot.runtime.clock import SteppedClock
 
 TOPICS = (STATES, *ANSWERS)
 # What was recorded of these does not hold for a replay, or is given by it.
@@ -77,10 +76,8 @@ _NODES: dict[str, tuple[Callable[..., ManagedNode], tuple[str, ...]]] = {
 class Player(Node):
     """Stands in for driver, string encoder and reference: publishes what was recorded, in lock-step with the nodes."""
 
-    def __init__(self, namespace: str = "") -> None:
-        super().__init__("tendon_driver", namespace=namespace, cli_args=[])  # whose status the controller takes
-        clock = SteppedClock()
-        self.coordinator = coordinator = LockstepCoordinator(self, clock)
+    def __init__(self, bus: LockstepBus) -> None:
+        super().__init__("tendon_driver", cli_args=[])  # whose status the controller takes
         self._newest: dict[str, int] = {}
         self.shapes = 0
         kinds = {
@@ -90,12 +87,10 @@ class Player(Node):
             FIBER: FiberCurvature,
             REFERENCE: ClarkeState,
         }
-        self._outputs: dict[str, Any] = {
-            topic: coordinator.create_publisher(kind, topic) for topic, kind in kinds.items()
-        }
+        self._outputs: dict[str, Any] = {topic: BusPublisher(bus, self, kind, topic) for topic, kind in kinds.items()}
         self._outputs[STATUS] = self.create_publisher(DriverStatus, STATUS, qos.latched())
         for topic, kind in ((SHAPE, Shape), (CLARKE, ClarkeState), (CONTACT, Contact)):
-            coordinator.listen(kind, topic, self._listener(topic))
+            bus.tap(self.resolve_topic_name(topic), self._listener(topic, kind))
 
     def play(self, topic: str, data: bytes) -> None:
         """Publish a serialised message."""
@@ -105,9 +100,9 @@ class Player(Node):
         """Whether the answer to ``sequence`` came."""
         return self._newest.get(topic, -1) >= sequence
 
-    def _listener(self, topic: str) -> Any:
-        def take(message: Any) -> None:
-            self._newest[topic] = message.sequence
+    def _listener(self, topic: str, kind: Any) -> Callable[[bytes], None]:
+        def take(data: bytes) -> None:
+            self._newest[topic] = deserialize_message(data, kind).sequence
             self.shapes += topic == SHAPE
 
         return take
@@ -116,8 +111,10 @@ class Player(Node):
 class _Replay:
     """The nodes of a replay in this process, and the inputs that go through them one after the other."""
 
-    def __init__(self, nodes: Mapping[str, ManagedNode], recorder: Recorder, player: Player, spinner: Spinner) -> None:
-        self.nodes, self.recorder, self.player, self.spinner = nodes, recorder, player, spinner
+    def __init__(
+        self, nodes: Mapping[str, ManagedNode], recorder: Recorder, player: Player, spinner: Spinner, bus: LockstepBus
+    ) -> None:
+        self.nodes, self.recorder, self.player, self.spinner, self._bus = nodes, recorder, player, spinner, bus
         self.missing: dict[str, int] = dict.fromkeys((SHAPE, CLARKE, CONTACT), 0)
         self._monitor = nodes.get("contact_monitor")
         self._clocks = [node.get_clock() for node in (*nodes.values(), recorder)]
@@ -130,7 +127,6 @@ class _Replay:
                 self.spinner.run(transition, 300.0)
             if node.state != "active":
                 raise DeviceError(node.get_name(), node.last_error or node.state, "See the log")
-        self.player.coordinator.wait_for([*self.nodes, self.recorder.get_name()])
 
     def give(self, step: Any) -> None:
         """Hand one input to the nodes and wait until they have dealt with it."""
@@ -140,7 +136,7 @@ class _Replay:
             if isinstance(clock, ROSClock):
                 clock.set_ros_time_override(now)
         if isinstance(step, State):
-            self._give_state(step)
+            self.spinner.run(lambda: self._give_state(step))
         elif step.topic == PARAMETERS:
             self._set_parameters(step.data)
         else:
@@ -151,12 +147,10 @@ class _Replay:
 
     def settle(self) -> None:
         """Until all nodes have dealt with all that was given to them."""
-        coordinator = self.player.coordinator
-        coordinator.run_all(self._now_ns)
-        coordinator.wait_heard()
+        self.spinner.run(lambda: self._bus.run_due(self._now_ns, everybody=True))
 
     def _give_state(self, state: State) -> None:
-        player, coordinator = self.player, self.player.coordinator
+        player = self.player
         for data in state.strings:
             player.play(STRINGS, data)
         shapes = player.shapes
@@ -164,8 +158,7 @@ class _Replay:
             player.play(DECIMATED, state.data)
         if state.controlled:
             player.play(STATES, state.data)
-        coordinator.run_due(self._now_ns)
-        coordinator.wait_heard()
+        self._bus.run_due(self._now_ns)
         if state.controlled and "clarke_controller" in self.nodes:
             self.missing[CLARKE] += not player.answered(CLARKE, state.sequence)
         if SHAPE in state.answers and "shape_estimator" in self.nodes:
@@ -268,15 +261,16 @@ def _bring_up(
     initialize(args=[])
     with shut_down_at_end():
         nodes: dict[str, ManagedNode] = {}
+        bus = LockstepBus()
         for name in names:
             recorded = _recorded_parameters(run, name) if recorded_parameters else {}
-            nodes[name] = _NODES[name][0](overrides=recorded | _UNPACED[name] | common)
+            nodes[name] = _NODES[name][0](overrides=recorded | _UNPACED[name] | common, bus=bus)
         topics = [STATES, DECIMATED, STRINGS, FIBER, REFERENCE, STATUS, *ANSWERS]
         own = {"directory": str(folder), "name": RECORDING, "topics": topics}
-        recorder = Recorder(overrides=common | own)
-        player = Player()
+        recorder = Recorder(overrides=common | own, bus=bus)
+        player = Player(bus)
         spinner = Spinner([*nodes.values(), recorder, player])
-        replay = _Replay(nodes, recorder, player, spinner)
+        replay = _Replay(nodes, recorder, player, spinner, bus)
         spinner.start()
         try:
             replay.start()

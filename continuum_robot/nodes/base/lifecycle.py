@@ -29,8 +29,8 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.diagnostics import Diagnostics, Level, StatusBuilder
 from continuum_robot.nodes.base.parameters import ParameterServer
 from continuum_robot.nodes.base.params_file import ParamsFile
+from continuum_robot.nodes.lockstep.bus import BusFlow, LockstepBus
 from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
-from continuum_robot.nodes.lockstep.participant import LockstepParticipant
 from continuum_robot.nodes.stack.choices import CLOCKS
 from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, PublisherNode
 from continuum_robot.robot.description import Robot
@@ -45,6 +45,11 @@ SUCCESS, FAILURE, ERROR = (
     TransitionCallbackReturn.SUCCESS,
     TransitionCallbackReturn.FAILURE,
     TransitionCallbackReturn.ERROR,
+)
+
+ONE_PROCESS = (
+    "real in a program of its own: in lock-step the nodes of a stack run in one process (continuum-robot up, or a"
+    " launch file with clock:=lockstep)"
 )
 
 
@@ -79,6 +84,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
         activate_at_start: bool = False,
         overrides: dict[str, Any] | None = None,
         cli_args: Sequence[str] | None = None,
+        bus: LockstepBus | None = None,
     ) -> None:
         self._servers: list[ActionServer] = []
         super().__init__(
@@ -133,7 +139,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
             take=self._take_payload,
         )
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
-        self.clock: Clock = SteppedClock() if stepped else RealClock()
+        self.bus = bus if stepped else None
+        self.clock: Clock = RealClock() if not stepped else SteppedClock() if bus is None else bus.clock
         self._flow: Flow | None = None
         self.simulated = self._is_simulated()
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
@@ -154,10 +161,11 @@ class ManagedNode(PublisherNode, LifecycleNode):
 
     @property
     def flow(self) -> Flow:
-        """What the node does in the flow of time; asking for it makes a node in lock-step a participant."""
+        """What the node does in the flow of time; asking for it makes a node in lock-step take part."""
         if self._flow is None:
-            clock = self.clock
-            self._flow = LockstepParticipant(self, clock) if isinstance(clock, SteppedClock) else RealFlow(self)
+            if self.clock.stepped and self.bus is None:
+                raise ParameterError("clock", "lockstep", ONE_PROCESS)
+            self._flow = RealFlow(self) if self.bus is None else self.bus.flow(self)
         return self._flow
 
     @property
@@ -340,6 +348,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
     def destroy_node(self) -> None:
         self.end_actions()
         self.release()
+        if isinstance(self._flow, BusFlow):
+            self._flow.bus.leave(self._flow)
         super().destroy_node()
         # rclpy leaves it, and with it the node and its participant, to the garbage collector: others see a node there
         # that answers nobody, and wait for its services in vain.

@@ -164,6 +164,7 @@ class Spinner:
         if ended:
             for node in self._nodes:
                 self.executor.remove_node(node)
+                node.executor = None  # type: ignore[assignment]
             # It holds the callbacks, through them the nodes, and through those the owner of this spinner: in C++, where
             # Python finds no cycle. Without it no participant that was spun would ever leave DDS.
             self.executor.shutdown(JOIN_TIMEOUT_S)

@@ -24,7 +24,8 @@ def make_actuators(
     parts = form.parts if form.compiled else None
     if not node.simulated:
         return backends.tendon_actuators(robot, str(get("can_interface")), form=parts)
-    wires = SimulatedWires(node.get_namespace(), robot.name)
+    bus = node.bus
+    wires = SimulatedWires(node.get_namespace(), robot.name, on_connect=lambda: None if bus is None else bus.accept())
     if get("simulation_level") in ON_WIRES:
         return backends.simulated_tendon_actuators(wired(robot), wires, time, parts)
     return SimulatedLinkActuators(

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.lockstep.flow import Flow
-from continuum_robot.runtime.clock import Clock
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.cycle.forms import Form
@@ -35,8 +33,6 @@ class ControllerSlot:
         self._form: Form | None = None
         self._controller: ControllerCycle | None = None
         self._closely = False
-        self.driver_flow: Flow | None = None
-        self.driver_clock: Clock | None = None
 
     # The controller's side
 
@@ -89,10 +85,6 @@ class ControllerSlot:
                 self._loop.python_paced = on
                 with contextlib.suppress(DeviceError):  # a cycle that hangs looks at it when it goes on
                     self._loop.call(lambda: None)  # the compiled cycle leaves its C code, and only then looks
-
-    def flow(self, node: Any) -> Flow:
-        """How the controller's node publishes and listens: in lock-step as the driver, whose turn its own is."""
-        return node.flow if self.driver_flow is None else self.driver_flow
 
     @property
     def acts(self) -> bool:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns of the nodes in lock-step, and the flow of messages in it and in real time."""
+"""The flow of messages, timers and loops of the nodes: in real time, and on one bus in lock-step."""

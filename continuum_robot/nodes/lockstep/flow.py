@@ -2,7 +2,7 @@
 """What a node does in the flow of time: messages of the control loop, timers and loops; in real time or in lock-step.
 
 Nodes ask their :class:`Flow` for these instead of rclpy. In real time it hands them on to rclpy; in lock-step
-(nodes/lockstep/participant.py) it lets them wait for the node's turn. Services, parameters, transitions and latched
+(nodes/lockstep/bus.py) it lets them wait for the node's turn. Services, parameters, transitions and latched
 status stay with rclpy: they come while time stands still, or from people.
 """
 

@@ -8,7 +8,8 @@ SIMULATION_LEVELS = ("dynamics", "wire", MUJOCO)
 ON_WIRES = ("wire", MUJOCO)
 """Levels at which the real drivers speak to simulated boards; two plants behind the same wires."""
 HOMING_POLICIES = ("auto", "required", "ignored")
-CLOCKS = ("real", "lockstep")
+LOCKSTEP = "lockstep"
+CLOCKS = ("real", LOCKSTEP)
 CLARKE, TIP, HOLD_TENSION, TOPIC = "clarke", "tip", "hold_tension", "topic"
 """Controllers, as the service ``switch_controller`` names them: in the driver's cycle, the tip's around it, the driver
 itself, and the program that writes ``tendon_commands``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.slot import ControllerSlot
+from continuum_robot.nodes.lockstep.bus import LockstepBus
 from continuum_robot.nodes.stack.options import CONTROL_LOOP, GROUPS, IN_CYCLE, SIMULATOR
 
 _CLASSES = {
@@ -43,13 +44,14 @@ def node_class(name: str) -> Callable[..., ManagedNode]:
 def make_nodes(
     names: Sequence[str], options_of: Callable[[str], dict[str, Any]], controller: str
 ) -> dict[str, ManagedNode]:
-    """Nodes for one process; driver and controller share their cycle where both are in it."""
+    """Nodes for one process: in lock-step on one bus; driver and controller share their cycle where both are in it."""
     slot = ControllerSlot() if controller in IN_CYCLE and set(names) >= _CYCLE else None
+    bus = LockstepBus()
     own_process = set(names) in (_CYCLE, _ROBOT)
     nodes: dict[str, ManagedNode] = {}
     try:
         for name in names:
-            more: dict[str, Any] = {"slot": slot} if slot is not None and name in _CYCLE else {}
+            more: dict[str, Any] = {"bus": bus} | ({"slot": slot} if slot is not None and name in _CYCLE else {})
             if own_process and name in _BEFORE_OTHERS:
                 more["own_process"] = True
             nodes[name] = node_class(name)(**options_of(name), **more)

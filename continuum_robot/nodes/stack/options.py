@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, NONE, TIP, TOPIC
+from continuum_robot.nodes.stack.choices import AUTO, CLARKE, HOLD_TENSION, IF_MISSING, LOCKSTEP, NONE, TIP, TOPIC
 from continuum_robot.nodes.stack.option_list import StackFields
 from continuum_robot.robot.base_stage import STAGE_FRAME
 from continuum_robot.robot.description import Robot
@@ -36,6 +36,7 @@ MANAGED_NODES = (
 SIMULATOR = "simulator"
 CONTROL_LOOP = "control_loop"
 DISPLAY = "display"
+VISUALIZER = "robot_visualizer"
 PREDICTIVE = "predictive"
 IN_CYCLE = (CLARKE, TIP, HOLD_TENSION)
 """Controllers that are in the driver's cycle."""
@@ -143,7 +144,8 @@ class StackOptions(StackFields):
             }
             | ({"reaction.strategy": self.reaction} if self.reaction else {}),
             # The supervisor activates them, not their own start.
-            "robot_visualizer": {"prefix": self.prefix, "activate": False},
+            # In lock-step the visualizer looks on from outside.
+            "robot_visualizer": {"prefix": self.prefix, "activate": False, "clock": "real"},
             "recorder": {"name": self.record_name, "activate": False},
             "supervisor": {
                 "node_names": list(self.node_names),
@@ -171,8 +173,14 @@ class StackOptions(StackFields):
         return {"safety.late_latency_s": 0.5 * robot.limits.command_timeout_s}
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """The nodes of each process, in the order of starting: nothing slow is beside the driver's cycle."""
+        """The nodes of each process, in the order of starting: nothing slow is beside the driver's cycle.
+
+        In lock-step all that act share one.
+        """
         names, groups = self.node_names, dict[str, tuple[str, ...]]()
+        if self.clock == LOCKSTEP:
+            groups[LOCKSTEP] = tuple(name for name in names if name != VISUALIZER)
+            return groups | ({DISPLAY: (VISUALIZER,)} if VISUALIZER in names else {})
         for group, members in GROUPS.items():
             own = tuple(name for name in names if name in members)
             if group == CONTROL_LOOP and self.controller == TOPIC:

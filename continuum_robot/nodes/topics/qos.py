@@ -11,8 +11,7 @@ from __future__ import annotations
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 LOCKSTEP_DEPTH = 2000
-"""Messages of a topic in lock-step that the middleware keeps: two seconds at 1 kHz, twenty times what a participant may
-be behind."""
+"""Messages of a topic in lock-step that the middleware keeps for programs outside: two seconds at 1 kHz."""
 
 RECORDED_DEPTH = 500
 """Messages of a topic that may wait for the recorder."""
@@ -37,7 +36,7 @@ FLOW_TOPICS = (
     "base_stage/state",
     "pid_state",
 )
-"""Topics that belong to lock-step: every node publishes and hears them with :func:`lockstep` then."""
+"""Topics that belong to lock-step: nodes hand them to each other on its bus then (nodes/lockstep/bus.py)."""
 
 
 def command_publisher() -> QoSProfile:
@@ -107,16 +106,8 @@ def events() -> QoSProfile:
 
 
 def lockstep() -> QoSProfile:
-    """A topic of :data:`FLOW_TOPICS` in lock-step: nothing is lost, and who is matched late still gets everything.
-
-    Subscribers that ask for less, such as command-line tools, hear it too; publishers that offer less are not heard.
-    """
-    return _profile(LOCKSTEP_DEPTH, latched=True)
-
-
-def lockstep_turns() -> QoSProfile:
-    """Turns in lock-step and their answers: reliable; the coordinator repeats its first question until it is heard."""
-    return _profile(100)
+    """A topic of :data:`FLOW_TOPICS` over DDS in lock-step, where time may pass much faster than for its listeners."""
+    return _profile(LOCKSTEP_DEPTH)
 
 
 def _profile(depth: int, *, reliable: bool = True, latched: bool = False) -> QoSProfile:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.owned_topic import of_stream
 from continuum_robot.robot.base_stage import AXES
@@ -38,14 +37,13 @@ class TurnedGravity:
         """The robot in the newest gravity, as a model that is made now shall have it."""
         return robot.changed(gravity_m_per_s2=tuple(self._gravity.tolist())) if robot.gravity_turns else robot
 
-    def follow(self, robot: Robot, flow: Flow | None = None) -> None:
+    def follow(self, robot: Robot) -> None:
         """From now on, when the node is configured."""
         self._robot, self._gravity = robot, np.array(robot.gravity_m_per_s2)
         if robot.gravity_turns and not self._listens:
             self._listens, topic = True, "base_stage/state"
             take = of_stream(self._node, topic, self._on_state)
-            listens = self._node.flow if flow is None else flow
-            listens.create_subscription(JointState, topic, take, qos.newest_state(), with_gid=True)
+            self._node.flow.create_subscription(JointState, topic, take, qos.newest_state(), with_gid=True)
 
     def _on_state(self, message: JointState) -> None:
         robot = self._robot

@@ -16,6 +16,7 @@ import math
 import mmap
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +67,10 @@ def link_path(namespace: str, robot: str = "", domain_id: str | None = None) -> 
     return shared_folder() / f"continuum_robot-{robot_key(namespace, robot, domain_id)}.plant"
 
 
+_on_demand: dict[Path, PlantLinkWriter] = {}
+"""Writers of this process that write when a reader of this process asks."""
+
+
 class PlantLinkWriter:
     """The writing end. A file lock keeps a second writer out; a dead writer's lock is void."""
 
@@ -76,6 +81,7 @@ class PlantLinkWriter:
         self._map: mmap.mmap | None = None
         self._file: int | None = None
         self._sequence = 0
+        self._offered: tuple[float, Callable[[], Vector]] | None = None
 
     def open(self) -> None:
         """Create the file, or take over that of a dead writer."""
@@ -127,6 +133,23 @@ class PlantLinkWriter:
         own = os.fstat(file)
         return (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
 
+    def write_on_demand(self) -> None:
+        """From now on write what is offered only when a reader asks: all are in the thread that moves the plant."""
+        _on_demand[self.path] = self
+
+    def offer(self, time_s: float, strings: Callable[[], Vector]) -> None:
+        """Publish the strings of this instant, or of a later one that is offered before somebody asks."""
+        if self.path in _on_demand:
+            self._offered = time_s, strings
+        else:
+            self.write(time_s, strings())
+
+    def serve(self) -> None:
+        """Write what was offered last."""
+        offered, self._offered = self._offered, None
+        if offered is not None:
+            self.write(offered[0], offered[1]())
+
     def write(self, time_s: float, extension_m: Vector) -> None:
         """Publish the strings of one instant."""
         if self._map is None:
@@ -141,7 +164,8 @@ class PlantLinkWriter:
     def close(self) -> None:
         """Remove the file. Safe to call at any time."""
         memory, file = self._map, self._file
-        self._map = self._file = None
+        self._map = self._file = self._offered = None
+        _on_demand.pop(self.path, None)
         if memory is not None and file is not None:
             # Readers that still have it mapped see no time and look for a new file.
             _BODY.pack_into(memory, _BODY_AT, 0, self._count, math.nan)
@@ -163,6 +187,8 @@ class PlantLinkReader:
 
     def read(self) -> StringSample | None:
         """The newest sample, None while there is no writer."""
+        if (writer := _on_demand.get(self.path)) is not None:
+            writer.serve()
         if self._map is None:
             self._map = self._mapped()
         if self._map is None:

@@ -192,7 +192,7 @@ class SimulatedHardware:
         for device in filter(None, (*self.boards.values(), self.string_board, self.rokubi)):
             device.step(now_s)
         if self._link is not None:
-            self._link.write(now_s, plant.linked)
+            self._link.offer(now_s, lambda: plant.linked)
 
     # --- the drivers of these devices
 

@@ -61,6 +61,14 @@ def test_a_world_goes_to_the_simulator_and_chooses_mujoco(composed: str) -> None
             programs_of_stack(given("sim", **(values | wrong)))
 
 
+@pytest.mark.parametrize("values", [{"clock": "lockstep"}, {"use_sim_time": "true"}])
+def test_in_lockstep_all_nodes_are_one_program(values: dict[str, str]) -> None:
+    (program,) = programs_of_stack(given("sim", **(QUICK | values)))
+    assert program.executable == "composition"
+    assert program.parameters["clock"] == "lockstep"
+    assert {"simulator", "tendon_driver", "clarke_controller", "supervisor"} <= set(program.nodes)
+
+
 def test_the_supervisor_comes_last_and_ends_if_the_start_fails() -> None:
     *_, last = programs_of_stack(given("hardware"))
     assert (last.executable, last.node) == ("supervisor", "supervisor")

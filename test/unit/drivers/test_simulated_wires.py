@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sockets between drivers and a simulator: names, connecting, replacing, leaving, and the control of lock-step."""
+"""Sockets between drivers and a simulator: names, connecting, replacing, and leaving."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from continuum_robot.drivers.can_bus import frame_bytes, frame_parts
 from continuum_robot.drivers.simulated_wires import (
     LONGEST_PATH_BYTES,
     SimulatedWires,
-    SimulatorControl,
     channel_name,
     connect,
     simulator_folder,
@@ -174,21 +173,3 @@ def test_a_partner_that_does_not_read_loses_the_newest_frames(pair):
     assert sent > 100
     pair[1].recv(16)
     assert wire.send(0x7FF, b"")
-
-
-def test_the_control_needs_a_simulator_in_lock_step(folder, monkeypatch):
-    monkeypatch.setattr(simulated_wires, "simulator_folder", lambda *_key: folder)
-    control = SimulatorControl("", "robot", wait_s=0.0)
-    with pytest.raises(DeviceError, match="Open its control first"):
-        control.advance_to(1)
-    with pytest.raises(DeviceError, match="not there"):
-        control.open()
-    listener = Listener(folder / "control")
-    control.open()
-    with pytest.raises(DeviceError, match="did not answer"):
-        control.advance_to(1, timeout_s=0.01)
-    listener.accept().close()
-    with pytest.raises(DeviceError, match="ended"):
-        control.advance_to(2)
-    control.close()
-    listener.close()

@@ -12,11 +12,10 @@ import pytest
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
-from continuum_robot.drivers.simulated_wires import SimulatedWires, SimulatorControl
+from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.bodies.choosing import linked_count, linked_tip
-from continuum_robot.simulation.devices.lockstep_server import LockstepServer
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.simulator import Simulator
@@ -33,11 +32,7 @@ class Bench:
         self.robot, self.namespace, self.now_ns = robot, namespace, 0
         self.simulator = Simulator(robot, level, namespace=namespace)
         self.simulator.open()
-        self.server = LockstepServer(self.simulator)
-        self.server.start()
-        self.control = SimulatorControl(namespace, robot.name)
-        self.control.open()
-        self.control.advance_to(0)
+        self.simulator.advance_to(0)
 
     @property
     def now_s(self):
@@ -45,10 +40,10 @@ class Bench:
 
     def pass_time(self, duration_s=1e-3):
         self.now_ns += round(duration_s * 1e9)
-        self.control.advance_to(self.now_ns)
+        self.simulator.advance_to(self.now_ns)
 
     def driver(self, **options):
-        wires = SimulatedWires(self.namespace, self.robot.name, wait_s=0.0)
+        wires = SimulatedWires(self.namespace, self.robot.name, wait_s=0.0, on_connect=self.simulator.accept)
         if self.simulator.hardware is not None:
             clock = {"clock": lambda: self.now_s, "sleep": self.pass_time}
             robot = wired(self.robot)
@@ -65,8 +60,6 @@ class Bench:
         return reading
 
     def close(self):
-        self.control.close()
-        self.server.stop()
         self.simulator.close()
 
 
@@ -148,7 +141,7 @@ def test_nothing_is_skipped_however_far_the_time_is_advanced(make):
     report = bench.simulator.report()
     assert report.skipped_s == 0.0
     assert report.simulated_s == pytest.approx(0.7305)
-    bench.control.advance_to(5)  # is over
+    bench.simulator.advance_to(5)  # is over
     assert bench.simulator.now_s == pytest.approx(0.7305)
 
 
@@ -219,7 +212,7 @@ def test_the_boards_come_back_with_their_simulator(tmp_path):
         driver.read(first.now_s + 1e-3 * step)
     assert all(channel.port.failed for channel in driver.channels)
     second = Bench("wire", tmp_path.name)
-    first.control = second.control  # of the time that the driver has
+    first.simulator = second.simulator  # whose time the driver has
     first.pass_time(1.0)
     for _ in range(3):
         first.cycle(driver)
@@ -244,7 +237,7 @@ def test_a_newer_driver_takes_over_and_the_older_one_is_told(make):
 
 def test_a_driver_of_another_robot_is_refused(make):
     bench = make("dynamics")
-    wires = SimulatedWires(bench.namespace, ROBOT.name, wait_s=0.0)
+    wires = SimulatedWires(bench.namespace, ROBOT.name, wait_s=0.0, on_connect=bench.simulator.accept)
     with pytest.raises(DeviceError, match="5 tendons instead of 4"):
         SimulatedLinkActuators(4, wires.open_link).open()
     with pytest.raises(DeviceError, match="not there"):
@@ -274,20 +267,16 @@ def test_strings_are_published_for_other_processes(make):
     bench.pass_time()
     sample = reader.read()
     assert sample.time_s == bench.now_s
+    bench.simulator.link_on_demand()
+    bench.pass_time()
+    worked_out = bench.simulator.plant.linked
+    sample = reader.read()
+    assert sample.time_s == bench.now_s
+    np.testing.assert_array_equal(sample.extension_m, worked_out)
     assert sample.extension_m.shape == (linked_count(ROBOT),)
     tip = linked_tip(ROBOT, sample.extension_m)
     np.testing.assert_allclose(tip[:3, 3], [0.0, 0.0, ROBOT.length_m], atol=1e-3)
     reader.close()
-
-
-def test_a_newer_control_takes_over(make):
-    bench = make("dynamics")
-    newer = SimulatorControl(bench.namespace, ROBOT.name)
-    newer.open()
-    newer.advance_to(3 * MS)
-    with pytest.raises(DeviceError, match="another one controls it"):
-        bench.control.advance_to(4 * MS)
-    newer.close()
 
 
 def test_levels_and_contacts_that_cannot_be():
