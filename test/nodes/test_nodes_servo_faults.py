@@ -28,6 +28,7 @@ def test_a_robot_whose_bus_was_unplugged_comes_up_by_a_reset(probe):
 
 @pytest.mark.long
 def test_faults_of_the_bus_end_safe_in_the_processes_of_up(domain):
-    kinds = by_name(SERVOS, "bus_silent,bus_unplugged,bus_other_baud,bus_says_nothing,bus_watchdog,bus_corrupted_frames")
+    names = "bus_silent,bus_unplugged,bus_other_baud,bus_says_nothing,bus_watchdog,bus_corrupted_frames"
+    kinds = by_name(SERVOS, names)
     records = list(run_on_up(ROBOT, kinds))
     assert {record.fault: record.problems for record in records} == {kind.name: () for kind in kinds}

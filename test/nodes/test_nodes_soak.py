@@ -31,8 +31,8 @@ MINUTE_H = 1 / 60
 
 def soak(folder, hours):
     command = [sys.executable, "-m", "faults", "soak", "--hours", str(hours), "--seed", "3", "--out", str(folder)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(up.TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    path = os.pathsep.join([str(up.TESTS), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
 
 
 def found(folder):

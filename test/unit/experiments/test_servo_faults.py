@@ -146,7 +146,7 @@ def test_a_robot_that_is_held_keeps_its_loads_and_winds_nothing_in():
 
 
 def test_a_robot_that_goes_on_must_stay_near_its_reference():
-    far = seen(error_m=[np.full(ROBOT.coordinate_count, 0.02)] * 400)
+    far = seen(clarke_m=[np.full(ROBOT.coordinate_count, 0.02)] * 400)
     judgement = judged(far, stopped_s=math.nan)
     assert judgement.problems == ("the robot went on, 20.0 mm away from its reference",)
     assert math.isnan(judgement.time_to_safe_s)
@@ -154,7 +154,7 @@ def test_a_robot_that_goes_on_must_stay_near_its_reference():
 
 def test_the_command_runs_them_for_such_a_robot(tmp_path):
     file, console = tmp_path / "faults.json", Console(file=StringIO(), width=160)
-    code = command.run_faults(ROBOT.name, kinds="estop", injection_time_count=1, json_file=file, console=console)
+    code = command.run_faults(ROBOT.name, kinds="estop", count=1, json_file=file, console=console)
     assert code == 0
     record = json.loads(file.read_text(encoding="utf-8"))["records"][0]
     assert (record["fault"], record["rate_hz"], record["detected_by"]) == ("estop", 200.0, ["tendon_safety: estop"])
