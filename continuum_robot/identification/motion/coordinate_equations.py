@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The equations of motion of motors, parallel tendons and a rod that bends, as they hold for measured samples.
 
-Derived here, from muhmann (22) to (25) with motors (motion/motors.py) and elastic tendons. On the coordinates that the
+Derived here, from muhmann (22) to (25) with motors (motion/equations.py) and elastic tendons. On coordinates that the
 tendons control, P^T T is the force of the rod at what the tendons' stretch leaves of the displacements, with its
 hysteresis. Across them the rod feels nothing: Z^T T = k Z^T q + d Z^T q'. Between disks tendons run straight, which
 shortens those through segment i by beta_i |q_i|^2 beyond what the coordinates say: that counts as displacement across,

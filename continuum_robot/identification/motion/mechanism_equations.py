@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motors' forces (motion/motors.py) against what mechanisms ask for: rolling joints, and equilibrium modulation.
+"""The motors' forces (motion/equations.py) against what mechanisms ask for: rolling joints, and equilibrium modulation.
 
 Links have no mass, drives do not stretch. The motors' viscous friction is that of the file: joints and guides resist as
 it does.

@@ -7,7 +7,7 @@ strain coefficients with the tensions on the paths of rucker (14),
 
     T = T_0 + k (l(c) - l(c_0) + q - q_0) + d (J c' + q'),   J = dl/dc,
 
-and these tensions are compared with the forces less what the motors take (motion/motors.py). The motion begins near
+and these tensions are compared with the forces less what the motors take (motion/equations.py). The motion begins near
 rest, where T_0 holds the rod at c_0, with a swing that what was before has left, which is looked for with the rest. A
 constant of a motor is a tension here: it bends the rod before the motion. Nothing is said of chords between disks. The
 filter of what is measured has passed on the displacements, so that it is in T, too.
