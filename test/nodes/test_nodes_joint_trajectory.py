@@ -143,7 +143,8 @@ def test_a_cancelled_goal_comes_to_rest(stack, goals):
 def test_another_motion_takes_its_place(stack, goals):
     composed, _ = stack
     goal = Goal(JOINTS, [(60.0, [0.0] * 4)])
-    result = follow(stack, goals, goal, lambda: composed.run(composed.nodes["reference_source"].component.end_trajectory))
+    source = composed.nodes["reference_source"].component
+    result = follow(stack, goals, goal, lambda: composed.run(source.end_trajectory))
     assert goal.ended == "aborted"
     assert "another motion" in result.error_string
 

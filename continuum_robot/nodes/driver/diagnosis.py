@@ -51,7 +51,7 @@ class DriverDiagnosis:
         """The status that is latched on ``driver_status``."""
         builder = StatusBuilder("", "")
         self._diagnose_driver(builder)
-        faults, loop = self._faults, self._loop()
+        faults, loop = self._faults, self._context.loop
         status = DriverStatus(
             state=STATES.index(faults.state),
             level=int(builder.level),
