@@ -21,8 +21,9 @@ ROBOT = load_robot("opencr_five_tendon")
 
 
 @pytest.fixture(autouse=True)
-def nothing_loaded(monkeypatch):
+def nothing_loaded(monkeypatch, tmp_path):
     monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setenv("CONTINUUM_ROBOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(compilation, "_loaded", compilation._loaded.__wrapped__)
     monkeypatch.setattr(continuum_robot, "__path__", continuum_robot.__path__[:1])  # without what was installed
 
