@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -152,7 +153,8 @@ class Stage(node.Component):
 
 
 BaseStageNode = node.as_node(Stage)
+main = partial(node.run, Stage)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Stage))
+    sys.exit(main())

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -610,7 +611,8 @@ class Contacts(node.Component):
 
 
 ContactMonitorNode = node.as_node(Contacts)
+main = partial(node.run, Contacts)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Contacts))
+    sys.exit(main())

@@ -72,7 +72,8 @@ class Fiber(node.Component):
 
 
 FiberInterrogator = node.as_node(Fiber)
+main = partial(node.run, Fiber)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Fiber))
+    sys.exit(main())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from geometry_msgs.msg import WrenchStamped
@@ -117,7 +118,8 @@ class ForceSensorReader(node.Component):
 
 
 ForceSensorNode = node.as_node(ForceSensorReader)
+main = partial(node.run, ForceSensorReader)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(ForceSensorReader))
+    sys.exit(main())

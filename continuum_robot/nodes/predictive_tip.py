@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from geometry_msgs.msg import PointStamped, PoseStamped
@@ -271,7 +272,8 @@ class Plans(TipTask):
 
 
 PredictiveTipNode = node.as_node(Plans)
+main = partial(node.run, Plans)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Plans))
+    sys.exit(main())

@@ -519,7 +519,8 @@ class Source(node.Component):
 
 
 ReferenceSource = node.as_node(Source)
+main = partial(node.run, Source)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Source))
+    sys.exit(main())

@@ -12,6 +12,7 @@ import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -362,7 +363,8 @@ def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
 
 
 RobotVisualizer = node.as_node(Visualizer)
+main = partial(node.run, Visualizer, background=True)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Visualizer, background=True))
+    sys.exit(main())

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -355,7 +356,8 @@ class ShapeFromSensors(node.Component):
 
 
 ShapeEstimatorNode = node.as_node(ShapeFromSensors)
+main = partial(node.run, ShapeFromSensors)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(ShapeFromSensors))
+    sys.exit(main())

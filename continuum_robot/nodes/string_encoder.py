@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from std_srvs.srv import Trigger
@@ -155,7 +156,8 @@ class Strings(node.Component):
 
 
 StringEncoder = node.as_node(Strings)
+main = partial(node.run, Strings)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Strings))
+    sys.exit(main())

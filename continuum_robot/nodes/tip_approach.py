@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from geometry_msgs.msg import PointStamped
@@ -205,7 +206,8 @@ class Approach(TipTask):
 
 
 TipApproachNode = node.as_node(Approach)
+main = partial(node.run, Approach)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(Approach))
+    sys.exit(main())

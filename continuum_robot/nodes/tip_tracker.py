@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,8 @@ class TrackerOfTip(node.Component):
 
 
 TipTracker = node.as_node(TrackerOfTip)
+main = partial(node.run, TrackerOfTip)
 
 
 if __name__ == "__main__":
-    sys.exit(node.run(TrackerOfTip))
+    sys.exit(main())

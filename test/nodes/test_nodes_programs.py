@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -163,3 +166,13 @@ def test_a_program_that_hangs_at_its_end_says_where_and_ends(probe, tmp_path):
         process.kill()
         process.wait()
     assert "in destroy_node" in log.read_text()
+
+
+def test_each_program_that_is_installed_finds_its_main() -> None:
+    text = (Path(__file__).parents[2] / "CMakeLists.txt").read_text(encoding="utf-8")
+    names = re.search(r"foreach\(node ([^)]*)\)", text)
+    assert names is not None
+    programs = names[1].split()
+    assert "tendon_driver" in programs
+    for name in programs:
+        assert callable(importlib.import_module(f"continuum_robot.nodes.{name}").main), name
