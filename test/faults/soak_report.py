@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from continuum_robot.app.figures import plt, save_figure
 from continuum_robot.app.output import write_json
+from continuum_robot.experiments.plotting import figure
 from faults.growth import ALLOWED_PER_H
 from faults.judge import TIME_TO_SAFE_S
 from faults.kinds import SAFE
@@ -90,38 +90,38 @@ def print_soak(soak: Soak, console: Console) -> None:
 
 def draw_soak(soak: Soak, usage: UsageLog, file: Path) -> Path:
     """Draw memory, handles and threads of each process, and each fault, over time."""
-    figure, axes = plt.subplots(
-        len(_PANELS) + 1, 1, figsize=(12, 13), sharex=True, layout="constrained", height_ratios=[2, 1.4, 1.4, 1.2]
-    )
-    for (quantity, label), axis in zip(_PANELS, axes, strict=False):
-        for process, color in zip(usage.processes, _COLORS * 4, strict=False):
-            time_s, value, life = usage.series(process, quantity)
-            for one in dict.fromkeys(life.tolist()):
-                own = life == one
-                first = one == life[0]
-                axis.plot(time_s[own] / _MINUTE_S, value[own], color=color, lw=1.2, label=process if first else None)
-                if not first:
-                    axis.plot(time_s[own][:1] / _MINUTE_S, value[own][:1], color=color, marker="o", ms=4)
-        axis.set_ylabel(label)
-        axis.set_ylim(bottom=0)
-        axis.grid(color="0.9")
-    axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="process (dot: started again)")
-    axes[0].set_title(
+    title = (
         f"Soak of {soak.robot}, seed {soak.seed}: {len(soak.records)} faults in {soak.ran_s / _MINUTE_S:.0f} minutes,"
-        f" {len(soak.failures)} failures",
-        loc="left",
+        f" {len(soak.failures)} failures"
     )
-    last = axes[-1]
-    at_min = np.array([record.at_s for record in soak.records]) / _MINUTE_S
-    times_ms = np.array([record.time_to_safe_ms for record in soak.records])
-    bad = np.array([bool(record.unsafe or not record.recovered) for record in soak.records], dtype=bool)
-    last.plot(at_min, times_ms, "o", color="#1f77b4", ms=4, label="time to the safe state")
-    last.plot(at_min, np.zeros_like(at_min), "|", color="0.4", ms=8, label="a fault")
-    if bad.any():
-        last.plot(at_min[bad], np.zeros(bad.sum()), "x", color="#d62728", ms=9, label="unsafe, or not recovered")
-    last.axhline(1e3 * TIME_TO_SAFE_S, color="#d62728", lw=1, ls="--", label="limit")
-    last.set_ylabel("time to safe [ms]")
-    last.set_xlabel("time [min]")
-    last.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
-    last.grid(color="0.9")
-    return save_figure(figure, file)
+    heights = [2, 1.4, 1.4, 1.2]
+    with figure(file, title, len(_PANELS) + 1, size=(12, 13), sharex=True, height_ratios=heights) as (_, axes):
+        for (quantity, label), axis in zip(_PANELS, axes, strict=False):
+            for process, color in zip(usage.processes, _COLORS * 4, strict=False):
+                time_s, value, life = usage.series(process, quantity)
+                for one in dict.fromkeys(life.tolist()):
+                    own = life == one
+                    first = one == life[0]
+                    axis.plot(
+                        time_s[own] / _MINUTE_S, value[own], color=color, lw=1.2, label=process if first else None
+                    )
+                    if not first:
+                        axis.plot(time_s[own][:1] / _MINUTE_S, value[own][:1], color=color, marker="o", ms=4)
+            axis.set_ylabel(label)
+            axis.set_ylim(bottom=0)
+            axis.grid(color="0.9")
+        axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="process (dot: started again)")
+        last = axes[-1]
+        at_min = np.array([record.at_s for record in soak.records]) / _MINUTE_S
+        times_ms = np.array([record.time_to_safe_ms for record in soak.records])
+        bad = np.array([bool(record.unsafe or not record.recovered) for record in soak.records], dtype=bool)
+        last.plot(at_min, times_ms, "o", color="#1f77b4", ms=4, label="time to the safe state")
+        last.plot(at_min, np.zeros_like(at_min), "|", color="0.4", ms=8, label="a fault")
+        if bad.any():
+            last.plot(at_min[bad], np.zeros(bad.sum()), "x", color="#d62728", ms=9, label="unsafe, or not recovered")
+        last.axhline(1e3 * TIME_TO_SAFE_S, color="#d62728", lw=1, ls="--", label="limit")
+        last.set_ylabel("time to safe [ms]")
+        last.set_xlabel("time [min]")
+        last.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        last.grid(color="0.9")
+    return file

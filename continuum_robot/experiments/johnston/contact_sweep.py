@@ -4,7 +4,7 @@
 The robot moves away from a force sensor, towards it until the sensor reads 20 N or the capstan has turned by 225
 degrees, and away again. The simulated robot has stiffnesses, masses and friction that are 5 % off from the monitor's,
 its strings have the errors of the paper's encoders, and the torque of a capstan is what its commanded current gives,
-with a constant error and the loss of a gear (johnston/bench.py); the force acts where the sensor touches the
+with a constant error and the loss of a gear (bench.py); the force acts where the sensor touches the
 disk's rim, with friction, while the monitor takes it for a force through the backbone. As much free motion is the same
 motion without the sensor. All thresholds come from a third motion, free and at other speeds. Force errors are those of
 what is reported: zero where no contact is. ``force_rmse_n`` is the average of table 8: over all runs, with their free

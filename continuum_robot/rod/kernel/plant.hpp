@@ -208,7 +208,7 @@ private:
   bool servos() const { return spool.motor && spool.motor->servo_stiffness > 0; } // all or none
 
   // Force of a servo's position loop, and how fast it falls with the speed at the end of the stage:
-  // `PositionLoop.force` of simulation/servos.py.
+  // `PositionLoop.force` of simulation/motors.py.
   double held(int j, double position, double speed, double &falls) const {
     falls = 0;
     if (std::isnan(drive.desired[j])) return 0;
