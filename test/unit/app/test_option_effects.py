@@ -18,10 +18,6 @@ ROBOT = "rolling_five_link"
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("faults --soak 1 --json {0}/x.json", "--json"),
-        ("faults --soak 1 --kinds a", "--kinds"),
-        ("faults --soak 1 --workers 2", "--workers"),
-        ("faults --soak 1 --virtual-only", "--virtual-only"),
         ("up two_segment --hardware --world tube.yaml", "--world"),
         ("up two_segment --hardware --clock lockstep", "--clock lockstep"),
         ("up two_segment --no-view --view-only", "--view-only"),
