@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
+from continuum_robot.msg import TendonStates
 from continuum_robot.srv import ManageStack
 from rcl_interfaces.msg import Log
 from ros_probe import PATIENT, Probe, patient_robot
@@ -76,8 +77,13 @@ def test_a_controller_that_writes_before_the_activation_is_obeyed(domain, contro
         assert running.driver.faults == ()
         probe.listen(JointState, "joint_states")
         joints = probe.wait_for_message("joint_states")
-        stamps = {(m.header.stamp.sec, m.header.stamp.nanosec): m for m in list(probe.received["tendon_states"])}
-        states = stamps[joints.header.stamp.sec, joints.header.stamp.nanosec]
+
+        def same_cycle() -> list[TendonStates]:
+            stamp = joints.header.stamp
+            return [state for state in list(probe.received["tendon_states"]) if state.header.stamp == stamp]
+
+        probe.wait(same_cycle, 10.0, "no states of the cycle of joint_states")
+        (states,) = same_cycle()
         assert tuple(joints.name) == running.driver.load_robot().tendon_names
         assert (joints.position, joints.velocity, joints.effort) == (
             states.displacement,

@@ -86,7 +86,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
         cli_args: Sequence[str] | None = None,
         bus: LockstepBus | None = None,
     ) -> None:
+        # Of a node that is destroyed half made, too.
         self._servers: list[ActionServer] = []
+        self._flow: Flow | None = None
         super().__init__(
             name,
             context=context,
@@ -141,7 +143,6 @@ class ManagedNode(PublisherNode, LifecycleNode):
         stepped = self.parameters.get("clock") == "lockstep" or bool(self.get_parameter("use_sim_time").value)
         self.bus = bus if stepped else None
         self.clock: Clock = RealClock() if not stepped else SteppedClock() if bus is None else bus.clock
-        self._flow: Flow | None = None
         self.simulated = self._is_simulated()
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
         self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)

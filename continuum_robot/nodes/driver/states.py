@@ -66,15 +66,20 @@ class StatePublisher:
         """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
-        if sequence % self._joints_decimation == 0 and self._joints.get_subscription_count():
-            self._publish_joints(found)
+        joints = sequence % self._joints_decimation == 0 and self._joints.get_subscription_count()
         decimated = sequence % self._decimation == 0 and self._is_heard(self._decimated)
-        if not (decimated or self._is_heard(self._states)):
+        states = decimated or self._is_heard(self._states)
+        if not (joints or states):
+            return
+        # Once: the wall clock may be set between two messages of a cycle.
+        stamp_ns = self._clock.stamp_ns(found[row.stamp_s])
+        if joints:
+            self._publish_joints(found, stamp_ns)
+        if not states:
             return
         for target, source in self._fields:
             numbers[target] = found[source]
         numbers[self._limited] = [int(bits) for bits in found[row.limited]]
-        stamp_ns = self._clock.stamp_ns(found[row.stamp_s])
         numbers[self._sec], numbers[self._nanosec] = divmod(stamp_ns, conversions.NS_PER_S)
         data = self._layout.to_bytes(numbers)
         if self._trips is not None:
@@ -83,7 +88,7 @@ class StatePublisher:
         if decimated:
             self._decimated.publish(data)
 
-    def _publish_joints(self, found: list[float]) -> None:
+    def _publish_joints(self, found: list[float], stamp_ns: int) -> None:
         """One prismatic joint a tendon, as robot_description has them: m, m/s, N."""
         row = self._row
         message = JointState(
@@ -92,7 +97,7 @@ class StatePublisher:
             velocity=found[row.velocity],
             effort=found[row.tension],
         )
-        conversions.set_stamp(message.header.stamp, self._clock.stamp_ns(found[row.stamp_s]))
+        conversions.set_stamp(message.header.stamp, stamp_ns)
         self._joints.publish(message)
 
     def _is_heard(self, publisher: FlowPublisher) -> bool:
