@@ -173,7 +173,8 @@ def test_a_full_disk_leaves_a_readable_recording(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert "No space left" in report.problem
     assert problems == [report.problem]
-    assert 500 < report.written < 2000
+    # The chunk that was under way goes into the room of the ballast.
+    assert 500 < report.written <= (700_000 + writing.CHUNK_BYTES) / len(state(0))
     assert report.written + report.dropped == 5000
     assert sequences(tmp_path / "bag") == list(range(report.written))
     with (tmp_path / "bag" / "bag.mcap").open("rb") as stream:
