@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import savgol_filter
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.fit import linear
@@ -89,6 +88,8 @@ def _fit_motor(
     period_s: float,
     usable: NDArray[np.bool_],
 ) -> tuple[Vector, Vector, float, tuple[int, ...]]:
+    from scipy.signal import savgol_filter  # noqa: PLC0415  (the driver reads tables, and starts without it)
+
     place = samples.displacement_m[:, motor]
     speed = savgol_filter(place, _WINDOW, _ORDER, deriv=1, delta=period_s)
     acceleration = savgol_filter(place, _WINDOW, _ORDER, deriv=2, delta=period_s)

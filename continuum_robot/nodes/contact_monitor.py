@@ -158,11 +158,11 @@ class Contacts(node.Component):
         # Held while the monitor works: services wait for the end of an update, a fraction of a millisecond.
         self.lock = threading.RLock()
         self.wake = threading.Condition()
-        declare = host.parameters.declare_settings
-        self.settings = declare("", default_settings(robot), check=self._check_settings, take=self._take_settings)
-        self.location = declare("location", default_location(robot))
-        self.kind_settings = declare("kind", KindSettings())
-        self.screw_settings = declare("screw", ScrewSettings())
+        settings_of = host.parameters.declare_settings
+        self.settings = settings_of("", default_settings(robot), check=self._check_settings, take=self._take_settings)
+        self.location = settings_of("location", default_location(robot))
+        self.kind_settings = settings_of("kind", KindSettings())
+        self.screw_settings = settings_of("screw", ScrewSettings())
         fractions = () if robot.displaced_tendons is None else robot.displaced_tendons.friction_fraction
         self.rubbing = np.array(fractions) if any(fractions) else None
         self.monitor = self._make_monitor(motors=True)

@@ -32,12 +32,13 @@ FOLDER = Path(__file__).parents[2] / "launch"
 PARAMS = FOLDER.parent / "examples" / "own_estimators" / "own.yaml"
 FILES = {"sim": stack_arguments(True), "hardware": stack_arguments(False), "rviz": rviz_arguments()}
 # Nothing is measured, and no rviz needed.
-QUICK = {"clock": "lockstep"}
+QUICK = {"clock": "real", "simulation_level": "dynamics"}
 # What goes with a value; of arguments without choices, a value.
 WITH = {
     "simulation_level:=mujoco": {"world": "tube.yaml"},
     "simulation_level:=mirror": {"use_fake_hardware": "true"},
 }
+COMPOSED = ("composed:=true", "clock:=lockstep", "use_sim_time:=true")
 OTHERS = {
     "robot": "opencr_five_tendon", "world": "", "record_directory": "elsewhere", "namespace": "left", "prefix": "left_",
     "can_interface": "slcan", "serial_port": "/dev/strings", "payload_kg": "0.02", "force_port": "/dev/force",
@@ -80,8 +81,8 @@ def test_every_value_of_every_argument_starts_nodes(file: str, name: str, value:
         pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
     quick = {} if file == "rviz" else QUICK
     started = nodes_of(file, **(quick | {name: value} | WITH.get(f"{name}:={value}", {})))
-    last = {("rviz", "true"): "rviz2", ("composed", "true"): "composition"}.get((name, value), "supervisor")
-    assert started[-1].executable == ("rviz2" if file == "rviz" else last)
+    last = {"rviz:=true": "rviz2"} | dict.fromkeys(COMPOSED, "composition")
+    assert started[-1].executable == ("rviz2" if file == "rviz" else last.get(f"{name}:={value}", "supervisor"))
     assert all(one.exec_name == one.executable for one in started)
     # No program goes on without launch.
     tether = f"{sys.executable} -m continuum_robot.app.running.child_process {os.getpid()} "

@@ -166,7 +166,7 @@ class ProcedureActions:
     async def _serve(self, kind: Any, name: str, make_work: MakeWork, goal: ServerGoalHandle) -> Any:
         result, homes = kind.Result(), kind is HomeTendons
         try:
-            work = make_work(check_request(kind.__name__, goal.request), result)
+            work = make_work(goal.request, result)
             reservation = self._drive.reserve(name)
         except ContinuumRobotError as error:  # nothing was switched on, zeroed or stored yet
             result.message = f"refused: {error}"
@@ -183,7 +183,8 @@ class ProcedureActions:
 
     # The actions: what each does in its thread, by what was asked
 
-    def _home(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+    def _home(self, request: Any, result: Any) -> Callable[[_Work], None]:
+        asked = check_request("HomeTendons", request)
         robot = self._drive.robot
         procedure = homing_of(robot, HomingSettings(tension_n=asked.tension))
 
@@ -202,7 +203,8 @@ class ProcedureActions:
 
         return work
 
-    def _check(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+    def _check(self, request: Any, result: Any) -> Callable[[_Work], None]:
+        asked = check_request("CheckTendons", request)
         robot = self._drive.robot
 
         def work(job: _Work) -> None:
@@ -220,7 +222,8 @@ class ProcedureActions:
 
         return work
 
-    def _calibrate(self, asked: Any, result: Any) -> Callable[[_Work], None]:
+    def _calibrate(self, request: Any, result: Any) -> Callable[[_Work], None]:
+        asked = check_request("CalibrateTorque", request)
         procedure = HungWeight(self._drive.robot, asked.tendon - 1, asked.mass)
 
         def work(job: _Work) -> None:

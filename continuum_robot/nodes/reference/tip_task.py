@@ -88,7 +88,7 @@ class ReferenceTurn:
 
     def _on_writer(self, message: String) -> None:
         # Before the node is the writer, it is somebody else's word on somebody else.
-        if message.data != self._node.get_name() and self._is_writer:
+        if message.data != self._node.get_name() and self._is_writer and not self._drop:
             self._drop = f"{message.data} writes clarke_reference now"
         self._is_writer = message.data == self._node.get_name()
 

@@ -56,7 +56,7 @@ def kind_of(node: ast.expr) -> str | None:
 def offered() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for _, call in calls("nodes"):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "create_service":
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("create_service", "service"):
             kind, name = kind_of(call.args[0]), call.args[1]
             if isinstance(name, ast.Call):  # resolve_service_name(...)
                 name = name.args[0]

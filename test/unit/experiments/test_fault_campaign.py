@@ -326,7 +326,7 @@ def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monk
     record = data["records"][0]
     assert record["fault"] == "estop_service"
     assert record["injection_time"] in INJECTION_TIMES
-    assert record["detected_by"] == ["tendon_safety: estop"]
+    assert record["detected_by"][0] == "tendon_safety: estop"
     assert record["ended_safe"] is True
     broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
     monkeypatch.setattr(command, "run_virtual", lambda _: broken)

@@ -157,4 +157,4 @@ def test_the_command_runs_them_for_such_a_robot(tmp_path):
     code = command.run_faults(ROBOT.name, kinds="estop", count=1, json_file=file, console=console)
     assert code == 0
     record = json.loads(file.read_text(encoding="utf-8"))["records"][0]
-    assert (record["fault"], record["rate_hz"], record["detected_by"]) == ("estop", 200.0, ["tendon_safety: estop"])
+    assert (record["fault"], record["rate_hz"], record["detected_by"][0]) == ("estop", 200.0, "tendon_safety: estop")
