@@ -53,9 +53,10 @@ def test_it_keeps_the_tip_where_it_is_while_a_load_comes(probe):
     kept = conversions.position(probe.newest("tip_state").goal)
     assert probe.newest("stack_status").holding
     probe.received["tendon_states"].clear()
-    probe.pause(LOAD_S + 4.0)
+    probe.pause(LOAD_S + 6.0)
     off = tips(probe) - kept
-    largest, left = np.linalg.norm(off, axis=1).max(), np.linalg.norm(off[-100:].mean(axis=0))
+    # It swings by some 0.3 mm, with and without the load: what is left is the mean of four seconds.
+    largest, left = np.linalg.norm(off, axis=1).max(), np.linalg.norm(off[-400:].mean(axis=0))
     assert largest > 2e-4, "the load moves the tip at first"
     assert left < 0.1 * largest
     steps = np.abs(np.diff(commanded(probe), axis=0)).max(axis=1)
