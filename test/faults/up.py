@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -444,10 +445,12 @@ class CampaignStand(UpStand):
     A machine on which the driver is late without any fault would judge itself: there the driver runs slower.
     """
 
-    def __init__(self, robot_file: str, folder: Path, controller: str, seed: int) -> None:
+    def __init__(
+        self, robot_file: str, folder: Path, controller: str, seed: int, patience: Mapping[str, Mapping[str, object]]
+    ) -> None:
         self.file, self.folder = folder / "robot.yaml", folder
         self.text = self_contained(find_robot_file(robot_file))
-        self._parameters: dict[str, dict[str, object]] = {}
+        self._parameters: dict[str, dict[str, object]] = {name: dict(values) for name, values in patience.items()}
         if controller == "own":
             self._parameters["contact_monitor"] = {"method": "own"}
             data = yaml.safe_load(self.text)
@@ -460,7 +463,7 @@ class CampaignStand(UpStand):
         amplitude_m = move_of(robot).at(MOVE_S).position
         motion = source_parameters(robot, "rest_to_rest", {"amplitude_m": amplitude_m, "period_s": MOVE_S})
         self._parameters[SOURCE] = {**motion, "blend_s": 0.0}
-        self._parameters["clarke_controller"] = {"reference.blend_s": 0.0}
+        self._parameters.setdefault("clarke_controller", {})["reference.blend_s"] = 0.0
         options = {"controller": controller, "record_directory": str(folder / "runs")}
         super().__init__(str(self.file), folder, options, seed=seed)
         self.page: Any = None
@@ -469,7 +472,8 @@ class CampaignStand(UpStand):
         """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it."""
         problem = ""
         for self.rate_hz in RATES_HZ:
-            self._options["parameters"] = {**self._parameters, "tendon_driver": {"rate_hz": self.rate_hz}}
+            driver = {**self._parameters.get("tendon_driver", {}), "rate_hz": self.rate_hz}
+            self._options["parameters"] = {**self._parameters, "tendon_driver": driver}
             try:
                 super().start()
                 problem = self._late()
@@ -505,7 +509,7 @@ class ServoStand(UpStand):
     On any machine nothing is late, and the end is judged, no time. A reset makes the simulated devices anew.
     """
 
-    def __init__(self, robot_file: str, folder: Path, _controller: str, seed: int) -> None:
+    def __init__(self, robot_file: str, folder: Path, _controller: str, seed: int, _patience: object) -> None:
         options = {"simulation_level": "wire", "contact": False, "clock": "lockstep"}
         super().__init__(robot_file, folder, options, seed=seed)
 
@@ -546,11 +550,13 @@ def _write_own_package(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(robot_file: str, controller: str, seed: int) -> Iterator[UpStand]:
+def running(
+    robot_file: str, controller: str, seed: int, patience: Mapping[str, Mapping[str, object]]
+) -> Iterator[UpStand]:
     """A stack that is up, in a folder of its own."""
     kind = ServoStand if load_robot(robot_file).takes_displacements else CampaignStand
     with tempfile.TemporaryDirectory(prefix="continuum_robot_faults_") as name:
-        stand = kind(robot_file, Path(name), controller, seed)
+        stand = kind(robot_file, Path(name), controller, seed, patience)
         try:
             stand.start()
             yield stand
@@ -558,8 +564,17 @@ def running(robot_file: str, controller: str, seed: int) -> Iterator[UpStand]:
             stand.close()
 
 
-def run_on_up(robot_file: str, kinds: Sequence[Kind], count: int = 3, seed: int = 0) -> Iterator[FaultRecord]:
-    """All runs in the processes of `up`, one stack a controller, started again where a run left it broken."""
+def run_on_up(
+    robot_file: str,
+    kinds: Sequence[Kind],
+    count: int = 3,
+    seed: int = 0,
+    patience: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+) -> Iterator[FaultRecord]:
+    """All runs in the processes of `up`, one stack a controller, started again where a run left it broken.
+
+    ``patience``: parameters of nodes that let a busy machine be late.
+    """
     servos = load_robot(robot_file).takes_displacements
     for controller in ("clarke", "topic", "own"):
         waiting = [
@@ -570,7 +585,7 @@ def run_on_up(robot_file: str, kinds: Sequence[Kind], count: int = 3, seed: int 
         ]
         while waiting:
             try:
-                with running(robot_file, controller, seed) as stand:
+                with running(robot_file, controller, seed, patience) as stand:
                     recovered = True
                     while waiting and recovered:
                         kind, moment = waiting.pop(0)
