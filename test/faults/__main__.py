@@ -7,16 +7,14 @@ import dataclasses
 import importlib
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
-from continuum_robot.app.output import counting_bar, write_json
+from continuum_robot.app.output import counting_bar, print_table, write_json
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.workers import WorkerOptions, tasks
@@ -113,7 +111,7 @@ def run_faults(
                 records.append(record)
                 finished(record)
     numbers = summary(records)
-    console.print(_table(records))
+    print_table(console, "", COLUMNS, map(_row, records))
     worst_ms = numbers["worst_time_to_safe_ms"]
     slowest = "" if math.isnan(worst_ms) else f"; the slowest took {worst_ms:.0f} ms from when the fault could be known"
     console.print(
@@ -134,42 +132,31 @@ def run_faults(
 
 def print_kinds(console: Console) -> None:
     """Print every kind with what must happen."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("fault", "runs in", "must be", "what happens"):
-        table.add_column(heading)
-    for kind in KINDS:
-        table.add_row(
-            kind.name, "virtual time" if kind.runs == VIRTUAL else "processes of up", kind.becomes, kind.cause
-        )
+    rows = [
+        (kind.name, "virtual time" if kind.runs == VIRTUAL else "processes of up", kind.becomes, kind.cause)
+        for kind in KINDS
+    ]
     for kind in SERVOS:
         where = ", processes of up" if kind.up else ""
-        table.add_row(kind.name, f"virtual time{where}: servos", kind.becomes, kind.cause)
-    console.print(table)
+        rows.append((kind.name, f"virtual time{where}: servos", kind.becomes, kind.cause))
+    print_table(console, "", ("fault", "runs in", "must be", "what happens"), rows)
 
 
-def _table(records: Sequence[FaultRecord]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("fault")
-    table.add_column("injection time")
-    table.add_column("became")
-    table.add_column("found by")
-    for heading in ("to safe", "peak", "left"):
-        table.add_column(heading, justify="right")
-    table.add_column("safe")
-    table.add_column("again")
-    for record in records:
-        table.add_row(
-            record.fault,
-            record.injection_time,
-            record.reaction,
-            record.detected_by[0] if record.detected_by else "-",
-            "-" if math.isnan(record.time_to_safe_ms) else f"{record.time_to_safe_ms:.0f} ms",
-            f"{record.tension_peak_n:.1f} N",
-            f"{record.tension_left_n:.1f} N",
-            "[green]yes[/green]" if record.ended_safe else "[red]NO[/red]",
-            "yes" if record.recovered_without_restart else "[red]no[/red]",
-        )
-    return table
+COLUMNS = ("fault", "injection time", "became", "found by", ">to safe", ">peak", ">left", "safe", "again")
+
+
+def _row(record: FaultRecord) -> tuple[str | Text, ...]:
+    return (
+        record.fault,
+        record.injection_time,
+        record.reaction,
+        record.detected_by[0] if record.detected_by else "-",
+        "-" if math.isnan(record.time_to_safe_ms) else f"{record.time_to_safe_ms:.0f} ms",
+        f"{record.tension_peak_n:.1f} N",
+        f"{record.tension_left_n:.1f} N",
+        Text("yes", "green") if record.ended_safe else Text("NO", "red"),
+        "yes" if record.recovered_without_restart else Text("no", "red"),
+    )
 
 
 if __name__ == "__main__":

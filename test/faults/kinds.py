@@ -127,9 +127,14 @@ def moments(kind: Kind, count: int) -> tuple[str, ...]:
     return kind.times[:count]
 
 
+def limits_of(robot: Robot) -> Any:
+    """Of its tensions, or of its displacements. Raises :class:`ParameterError` where it has none."""
+    return robot.displacement_limits if robot.takes_displacements else robot.tension_limits
+
+
 def known_after_s(kind: Kind, robot: Robot, board_s: float | None = None) -> float:
     """How long after its beginning a fault can be known, s; NaN: from its detection. ``board_s``: the boards' own."""
-    limits: Any = robot.displacement_limits if robot.takes_displacements else robot.tension_limits
+    limits = limits_of(robot)
     if kind.known == READING:
         return float(limits.reading_timeout_s)
     if kind.known == COMMAND:

@@ -51,7 +51,6 @@ class SoakRecord:
     moving: bool
     reaction: str
     time_to_safe_ms: float
-    since_begin_ms: float
     peak_n: float
     faults: tuple[str, ...]
     recovery_s: float
@@ -292,7 +291,6 @@ def _one(soak: Soak, stand: SoakStand, kind: Kind) -> SoakRecord | None:
         moving=stand.moving,
         reaction=found.reaction,
         time_to_safe_ms=found.time_to_safe_ms,
-        since_begin_ms=math.nan,
         peak_n=found.tension_peak_n,
         faults=stand.latched,
         recovery_s=stand.recovery_s,

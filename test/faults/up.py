@@ -41,7 +41,7 @@ from continuum_robot.runtime.cycle.assembly import cycle_period_s
 from continuum_robot.simulation.truth_ring import TruthRingReader
 from faults.campaign import move_of
 from faults.judge import Truth, has_stopped, shock_n
-from faults.kinds import INJECTION_TIMES, MOVE_S, SAFE, UP, Kind, known_after_s, moments
+from faults.kinds import INJECTION_TIMES, MOVE_S, SAFE, UP, Kind, known_after_s, limits_of, moments
 from faults.runner import Effect, FaultRecord, failed, run_one
 
 Vector = NDArray[np.float64]
@@ -110,7 +110,7 @@ class StackStand:
     @property
     def limits(self) -> Any:
         """Of the robot."""
-        return self.robot.displacement_limits if self.robot.takes_displacements else self.robot.tension_limits
+        return limits_of(self.robot)
 
     def start(self) -> None:
         """Start the stack, wait until it is up, and watch it."""

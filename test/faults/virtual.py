@@ -25,7 +25,7 @@ from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 from continuum_robot.stepped.buffers import vector
 from continuum_robot.testing import VirtualStack
-from faults.kinds import HOME, POWER, Kind
+from faults.kinds import HOME, POWER, Kind, limits_of
 
 Vector = NDArray[np.float64]
 
@@ -141,7 +141,7 @@ class VirtualStand(VirtualStack):
     @property
     def limits(self) -> Any:
         """Of the robot."""
-        return self.robot.displacement_limits if self.robot.takes_displacements else self.robot.tension_limits
+        return limits_of(self.robot)
 
     @property
     def alter(self) -> Alter | None:

@@ -108,7 +108,6 @@ def record(**values):
         "moving": True,
         "reaction": "safe",
         "time_to_safe_ms": 12.0,
-        "since_begin_ms": 30.0,
         "peak_n": 5.0,
         "faults": (),
         "recovery_s": 1.0,
