@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from types import SimpleNamespace
 
@@ -49,6 +50,22 @@ def test_an_error_of_this_project_in_a_callback_is_a_refusal(make):
     node = make(ManagedNode, "one")
     node.guarded(raising(ParameterError("pretension_n", 3.0, "less")))(Float64())
     assert node.defect == ""
+
+
+def test_a_problem_of_a_coroutine_ends_with_its_next_success(make):
+    node = make(ManagedNode, "one")
+    answers = iter([ParameterError("pretension_n", 3.0, "less"), None])
+
+    async def callback():
+        error = next(answers)
+        if error is not None:
+            raise error
+
+    guarded = node.guarded(callback)
+    asyncio.run(guarded())
+    assert list(node.problems) == [callback]
+    asyncio.run(guarded())
+    assert node.problems == {}
 
 
 def test_an_exception_in_a_callback_is_a_defect_of_its_node_until_that_is_configured_again(make):

@@ -196,20 +196,22 @@ class ManagedNode(PublisherNode, LifecycleNode):
                 self.take_problem(callback, str(error))
             return None if refused is None else refused(error)
 
-        @functools.wraps(callback)
-        def call(*arguments: Any) -> Any:
-            try:
-                result = callback(*arguments)
-            except Exception as error:
-                return failed(error)
+        def succeeded(result: Any) -> Any:
             if self.problems:
                 self.problems.pop(callback, None)
             return result
 
         @functools.wraps(callback)
+        def call(*arguments: Any) -> Any:
+            try:
+                return succeeded(callback(*arguments))
+            except Exception as error:
+                return failed(error)
+
+        @functools.wraps(callback)
         async def call_async(*arguments: Any) -> Any:
             try:
-                return await callback(*arguments)
+                return succeeded(await callback(*arguments))
             except Exception as error:
                 return failed(error)
 
