@@ -22,7 +22,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.rod import RodRobotModel
 from continuum_robot.robot.loading import load_robot, shipped_robots
-from continuum_robot.simulation.bodies.choosing import body_without_motors
+from continuum_robot.simulation.bodies.choosing import mechanism_body
 from continuum_robot.simulation.plant import Plant
 
 
@@ -38,7 +38,7 @@ def made_s(name: str) -> dict[str, float]:
     robot = load_robot(name)
     model = robot_model(robot)
     made("file")
-    if body_without_motors(robot, "dynamics") is None:
+    if mechanism_body(robot) is None:
         Plant(robot, rng=np.random.default_rng(0))
     made("plant")
     model.shape_estimator(WatchSettings())
