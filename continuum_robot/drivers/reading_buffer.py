@@ -9,7 +9,7 @@ import cython
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.stepped.buffers import UNKNOWN, indices, stepped, vector
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped, vector
 
 
 @cython.cclass
@@ -63,6 +63,18 @@ class ReadingBuffer:
             if not since_s + age_s[j] <= limit_s:
                 return True
         return False
+
+    @stepped
+    def copy(self, reading: ReadingBuffer) -> cython.void:
+        """Take over a ``reading`` of as many tendons."""
+        n: cython.int = self.tendon_count
+        copy_into(self.displacement_m, reading.displacement_m, n)
+        copy_into(self.velocity_m_per_s, reading.velocity_m_per_s, n)
+        copy_into(self.tension_n, reading.tension_n, n)
+        copy_into(self.current_a, reading.current_a, n)
+        copy_into(self.temperature_c, reading.temperature_c, n)
+        copy_into(self.age_s, reading.age_s, n)
+        self.stamp_s, self.valid, self.device_faults = reading.stamp_s, reading.valid, reading.device_faults
 
     def set(self, reading: TendonReading) -> None:
         """Take over a reading, whose faults are counted."""

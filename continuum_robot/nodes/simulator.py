@@ -202,6 +202,7 @@ class SimulatorNode(ManagedNode):
             world=world,
             progress=self.say,
             clock=None if self.clock.stepped else time.monotonic,
+            own_driver=self.bus is not None,
         )
         simulator.open()
         self._gravity.follow(robot)
@@ -217,6 +218,7 @@ class SimulatorNode(ManagedNode):
             self._ring = TruthRingWriter(Path(str(get("truth"))), robot.tendon_count)
         if self.bus is not None:
             self.bus.world, self.bus.accept = self._move_to, simulator.accept
+            self.bus.actuators = simulator.own_actuators
             simulator.link_on_demand()
             return
         FrozenGarbage.hold()

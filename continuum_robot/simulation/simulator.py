@@ -13,12 +13,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.simulated_wires import simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.choosing import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.link_server import LinkServer
+from continuum_robot.simulation.devices.own_link import OwnLink
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.effects import LEVELS, MUJOCO, WIRE, check_device_settings
@@ -61,7 +63,9 @@ class Simulator:
         rng: np.random.Generator | None = None,
         progress: Callable[[str], None] | None = None,
         clock: Callable[[], float] | None = None,
+        own_driver: bool = False,
     ) -> None:
+        """``own_driver``: the driver is in the thread that moves the robot, and needs no socket at level dynamics."""
         if level not in LEVELS:
             raise ParameterError("level", level, ", ".join(LEVELS))
         check_device_settings(robot, level)
@@ -70,10 +74,14 @@ class Simulator:
         self.robot, self.level = robot, level
         self.folder = simulator_folder(namespace, robot.name, domain_id)
         self.now_s: float | None = None
+        self.is_open = False
+        """Whether drivers may connect."""
         self._lock = threading.RLock()
         self._begin_s = self._busy_s = self._skipped_before_s = 0.0
         self._boards: BoardSockets | None = None
         self._link: LinkServer | None = None
+        self._own_driver = own_driver
+        self._reading: TendonReading | None = None
         self._strings = PlantLinkWriter(link_path(namespace, robot.name, domain_id), linked_count(robot))
         self.hardware: SimulatedHardware | None = None
         self.actuators: SimulatedTendonActuators | None = None
@@ -107,23 +115,20 @@ class Simulator:
                     self._boards = BoardSockets(self.hardware, self.folder)
                 elif self.actuators is not None:
                     self.actuators.open()
-                    self._link = LinkServer(self.actuators, self.folder)
+                    if not self._own_driver:
+                        self._link = LinkServer(self.actuators, self.folder)
             except BaseException:
                 self.close()
                 raise
+            self.is_open = True
             self.now_s = None
             self._busy_s = 0.0
             self._skipped_before_s = self._skipped_s
 
-    @property
-    def is_open(self) -> bool:
-        """Whether drivers may connect."""
-        return self._boards is not None or self._link is not None
-
     def close(self) -> None:
         """End; connected drivers notice. Safe to call at any time."""
         with self._lock:
-            served = self.is_open
+            served, self.is_open, self._reading = self.is_open, False, None
             if self._boards is not None:
                 self._boards.close()
             if self._link is not None:
@@ -155,8 +160,12 @@ class Simulator:
             if self._boards is not None and self.hardware is not None:
                 self._boards.accept()
                 self.hardware.step(now_s)
-            elif self._link is not None:
-                self._link.step(self.now_s, now_s)
+            elif self.is_open and self.actuators is not None:
+                if self._link is not None:
+                    self._link.obey(self.now_s)
+                self._reading = self.actuators.read(now_s)
+                if self._link is not None:
+                    self._link.send(self._reading)
             else:
                 raise DeviceError("simulator", "is not open", "Open it first.")
             self.now_s = max(self.now_s, now_s)
@@ -186,6 +195,20 @@ class Simulator:
                 self._boards.accept()
             if self._link is not None:
                 self._link.accept()
+
+    def own_actuators(
+        self, tendon_count: int, *, takes_displacements: bool, receive_timeout_s: float
+    ) -> TendonActuators:
+        """What a driver in this thread drives at level dynamics, not open yet."""
+        if self.actuators is None:
+            raise DeviceError("simulator", f"has wires at level {self.level}", "Connect to these.")
+        return OwnLink(
+            self.actuators,
+            lambda: self._reading,
+            tendon_count,
+            takes_displacements=takes_displacements,
+            receive_timeout_s=receive_timeout_s,
+        )
 
     @property
     def listeners(self) -> list[Listener]:

@@ -82,7 +82,7 @@ class SimulatedLinkActuators:
         wire = self._wire
         try:
             if wire is None:
-                raise _ended()
+                raise simulator_ended()
             self._receive(wire)
         except DeviceError as error:
             self._drop()
@@ -133,12 +133,12 @@ class SimulatedLinkActuators:
             while True:
                 data = wire.recv(codec.LARGEST_DATAGRAM)
                 if not data:
-                    raise _ended()
+                    raise simulator_ended()
                 newest = data
         except BlockingIOError:
             pass
         except ConnectionError as error:
-            raise _ended() from error
+            raise simulator_ended() from error
         if not newest:
             return
         try:
@@ -146,12 +146,7 @@ class SimulatedLinkActuators:
         except FrameError:
             self.bad_datagrams += 1
             return
-        if len(reading.displacement_m) != self.tendon_count:
-            raise DeviceError(
-                DEVICE,
-                f"have {len(reading.displacement_m)} tendons instead of {self.tendon_count}",
-                "Start simulator and driver with the same robot file.",
-            )
+        refuse_other_robot(len(reading.displacement_m), self.tendon_count)
         self._reading = reading
 
     def _send(self, kind: CommandKind) -> None:
@@ -160,11 +155,11 @@ class SimulatedLinkActuators:
     def _put(self, data: bytes) -> None:
         wire = self._wire
         if wire is None:
-            raise _ended()
+            raise simulator_ended()
         try:
             wire.send(data)
         except OSError as error:
-            raise _ended() from error
+            raise simulator_ended() from error
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -176,7 +171,18 @@ class SimulatedLinkActuators:
             wire.close()
 
 
-def _ended() -> DeviceError:
+def refuse_other_robot(simulated_count: int, tendon_count: int) -> None:
+    """Raise :class:`DeviceError` where another robot is simulated than the driver's."""
+    if simulated_count != tendon_count:
+        raise DeviceError(
+            DEVICE,
+            f"have {simulated_count} tendons instead of {tendon_count}",
+            "Start simulator and driver with the same robot file.",
+        )
+
+
+def simulator_ended() -> DeviceError:
+    """The error of a driver whose simulator is gone."""
     return DeviceError(
         DEVICE,
         "do not answer: the simulator ended, stands still, or serves another driver",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.assumed_wiring import wired
 from continuum_robot.drivers.backends import Time
@@ -28,9 +30,11 @@ def make_actuators(
     wires = SimulatedWires(node.get_namespace(), robot.name, on_connect=lambda: None if bus is None else bus.accept())
     if get("simulation_level") in ON_WIRES:
         return backends.simulated_tendon_actuators(wired(robot), wires, time, parts)
-    return SimulatedLinkActuators(
+    make = partial(SimulatedLinkActuators, open_link=wires.open_link)
+    if bus is not None and bus.actuators is not None:
+        make = bus.actuators
+    return make(
         robot.tendon_count,
-        wires.open_link,
         takes_displacements=robot.takes_displacements,
         # The board lets go on its own, but after the driver had its chance to ramp down.
         receive_timeout_s=1.5 * limits.command_timeout_s,

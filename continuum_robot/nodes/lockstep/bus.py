@@ -20,6 +20,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
+from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher
 from continuum_robot.nodes.topics import conversions, qos
@@ -49,6 +50,8 @@ class LockstepBus:
         """Moves the simulated robot up to a time, ns; None without one."""
         self.accept: Callable[[], None] = lambda: None
         """Has the simulated robot answer who has just connected."""
+        self.actuators: Callable[..., TendonActuators] | None = None
+        """The simulated robot's own, for the driver, as of ``Simulator.own_actuators``."""
         self.on_ready: Callable[[], None] = lambda: None
         """Called when a turn that waited for an answer has ended, or something came from outside."""
         self.looks = 0

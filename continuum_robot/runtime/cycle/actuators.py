@@ -1,50 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any tendon actuators as the driver's cycle uses them: their errors are kept, and end no cycle."""
+"""Any tendon actuators around the driver's cycle: their errors are kept, and end no cycle."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from continuum_robot.drivers.protocols import TendonActuators
-from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError
 
 
-class CycleActuators:
-    """Actuators that read and write NumPy arrays, in the interpreted form of the cycle."""
+class ActuatorsAround:
+    """Reads actuators before a cycle, and sends them after it what the cycle wrote into its device."""
 
-    def __init__(self, actuators: TendonActuators) -> None:
-        self._actuators = actuators
+    def __init__(self, actuators: TendonActuators, parts: Any) -> None:
+        self._actuators, self.device = actuators, parts.HandedDevice(actuators.tendon_count)
         self.error: ContinuumRobotError | None = None
         self.device_faults: tuple[str, ...] = ()
 
-    def read_into(self, reading: ReadingBuffer, now_s: float) -> bool:
-        """Read; False where it failed."""
+    def read(self, now_s: float) -> None:
+        """Hand the next cycle what there is to read."""
         try:
             found = self._actuators.read(now_s)
         except ContinuumRobotError as error:
             self.error = error
-            return False
-        self.error = None
-        self.device_faults = found.device_faults
-        reading.set(found)
-        return True
+            self.device.hand(None)
+            return
+        self.error, self.device_faults = None, found.device_faults
+        self.device.hand(found)
 
-    def write_commands(self, command: Sequence[float], now_s: float) -> bool:
-        """Write; False where it failed."""
+    def write(self, now_s: float) -> bool:
+        """Send what the newest cycle wrote; False where that failed."""
+        cut, command = self.device.cut(), self.device.command()
         try:
-            self._actuators.write(np.array(command), now_s)
-        except ContinuumRobotError as error:
-            self.error = error
-            return False
-        return True
-
-    def switch_off(self) -> bool:
-        """Switch the torque off; False where it failed."""
-        try:
-            self._actuators.disable()
+            if cut:
+                self._actuators.disable()
+            if command is not None:
+                self._actuators.write(np.array(command), now_s)
         except ContinuumRobotError as error:
             self.error = error
             return False

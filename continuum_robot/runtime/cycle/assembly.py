@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from continuum_robot.drivers.protocols import TendonActuators
+from continuum_robot.drivers.protocols import RunsInCycle, TendonActuators
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.actuators import ActuatorsAround
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
-from continuum_robot.runtime.cycle.forms import Form, form_of, in_cycle, interpreted_form
+from continuum_robot.runtime.cycle.forms import Form, form_of, interpreted_form
 from continuum_robot.runtime.cycle.loop_reports import LoopWatcher
 from continuum_robot.runtime.pace import Pace
 
@@ -78,8 +79,10 @@ def make_loop(
         )
     form = form_of(actuators, form or interpreted_form("nothing else was asked for"))
     safety = safety or make_safety(robot, form)
-    part, reports = in_cycle(actuators)
-    cycle = form.parts.DriverCycle(part, safety, robot.tendon_count, robot.coordinate_count, number=number)
-    if form.compiled and isinstance(pace, ControlThread):
+    inside = isinstance(actuators, RunsInCycle)
+    around = None if inside else ActuatorsAround(actuators, form.parts)
+    device = actuators.cycle if around is None else around.device
+    cycle = form.parts.DriverCycle(device, safety, robot.tendon_count, robot.coordinate_count, number=number)
+    if form.compiled and inside and isinstance(pace, ControlThread):
         pace.run_compiled(form.parts.CycleLoop, cycle)
-    return DriverLoop(robot, actuators, safety, cycle, pace, watcher, reports)
+    return DriverLoop(robot, actuators, safety, cycle, pace, watcher, around)

@@ -66,6 +66,7 @@ _BEFORE_DEVICES = (
     "control.blending",
     "drivers.tendon_currents",
     "drivers.cycle_device",
+    "drivers.handed_device",
 )
 _AFTER_DEVICES = (
     "runtime.cycle.reference_input",

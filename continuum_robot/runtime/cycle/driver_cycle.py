@@ -317,6 +317,10 @@ class DriverCycle:
             self._want(desired, now_s, self.number)
         self.finish(now_s, elapsed_s, missed)
 
+    def write_failed(self) -> None:
+        """What this cycle wrote could not be sent."""
+        self.write_failures += 1
+
     def wrote(self, now_s: float) -> bool:
         """As :meth:`note_written`; whether this cycle wrote anything."""
         if self.written:

@@ -22,6 +22,7 @@ from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import TORQUE_OFF
 from continuum_robot.runtime.control_thread import ControlThread
+from continuum_robot.runtime.cycle.actuators import ActuatorsAround
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.loop_reports import DeviceReports, EnabledInSteps, LoopWatcher
 from continuum_robot.runtime.cycle.row import CycleRow
@@ -90,7 +91,7 @@ class DriverLoop:
         cycle: DriverCycle,
         pace: Pace,
         watcher: LoopWatcher,
-        devices: DeviceReports,
+        around: ActuatorsAround | None = None,
     ) -> None:
         self.robot, self.actuators, self.safety, self.cycle, self.pace = robot, actuators, safety, cycle, pace
         self.tendon_count = robot.tendon_count
@@ -101,7 +102,8 @@ class DriverLoop:
         self.rows_lost = self._rows_lost_before = 0
         self._reporting = threading.Lock()
         self._service_s = -math.inf
-        self._watcher, self.devices = watcher, devices
+        self._watcher, self._around = watcher, around
+        self.devices: DeviceReports = around or actuators  # type: ignore[assignment]
         self._closed = False
         limit_s = max(HANG_S, 2 * safety.limits.command_timeout_s)
         self._hang_watch = HangWatch(lambda: cycle.cycles, limit_s, self._on_hang)
@@ -158,16 +160,20 @@ class DriverLoop:
         """One cycle, and what follows from it; the pace calls this."""
         # Read once: other threads end them.
         procedure, enabling, take_up = self.procedure, self._enabling, self._take_up
+        around = self._around
+        if around is not None:
+            around.read(now_s)
         if procedure is not None:
             self.cycle.step_for(procedure.desired, now_s, elapsed_s, missed, self.devices.device_faults)
-            self.pace.wrote(self.cycle)
         else:
             self.cycle.step_once(now_s, elapsed_s, missed)
-            self.pace.wrote(self.cycle)
-            if enabling is not None:
-                self._go_on_enabling(enabling, now_s)
-            if take_up is not None:
-                self._pull(take_up, elapsed_s)
+        if around is not None and not around.write(now_s):
+            self.cycle.write_failed()
+        self.pace.wrote(self.cycle)
+        if procedure is None and enabling is not None:
+            self._go_on_enabling(enabling, now_s)
+        if procedure is None and take_up is not None:
+            self._pull(take_up, elapsed_s)
         self.report_rows()
 
     def report_rows(self) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.inverse_dynamics import InverseDynamicsController
+from continuum_robot.drivers.handed_device import HandedDevice
 from continuum_robot.drivers.protocols import RunsInCycle, TendonActuators
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
-from continuum_robot.runtime.cycle.actuators import CycleActuators
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
@@ -27,6 +27,7 @@ INTERPRETED = SimpleNamespace(
     ControllerCycle=ControllerCycle,
     ReferenceInput=ReferenceInput,
     ReadingBuffer=ReadingBuffer,
+    HandedDevice=HandedDevice,
     DriverCycle=DriverCycle,
     CycleLoop=CycleLoop,
 )
@@ -64,14 +65,6 @@ def form_of(actuators: TendonActuators, desired: Form) -> Form:
     """The form in which these actuators can be driven."""
     if not desired.compiled:
         return desired
-    if isinstance(actuators, RunsInCycle) and actuators.compiled:
-        return desired
-    return interpreted_form(f"{type(actuators).__name__} run interpreted only")
-
-
-def in_cycle(actuators: TendonActuators) -> Any:
-    """What a :class:`DriverCycle` reads and writes of these actuators, and their health."""
-    if isinstance(actuators, RunsInCycle):
-        return actuators.cycle, actuators
-    around = CycleActuators(actuators)
-    return around, around
+    if not isinstance(actuators, RunsInCycle):
+        return Form(desired.parts, True, f"between calls of Python to {type(actuators).__name__}")
+    return desired if actuators.compiled else interpreted_form(f"{type(actuators).__name__} were made interpreted")

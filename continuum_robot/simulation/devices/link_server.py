@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.simulated_link import codec
 from continuum_robot.drivers.simulated_link.codec import Command, CommandKind
 from continuum_robot.drivers.simulated_wires import LINK, socket_path
@@ -34,14 +35,17 @@ class LinkServer:
             self._wire = wire
             self._send(self._newest)
 
-    def step(self, before_s: float, now_s: float) -> None:
-        """Move the robot, and send a reading.
+    def obey(self, before_s: float) -> None:
+        """Hand on what arrived since the last step, which was at ``before_s``.
 
-        What arrived since the last step acts from that step on: commands take effect once a step, as on a board.
+        It acts from that step on: commands take effect once a step, as on a board.
         """
         self.accept()
         self._obey(before_s)
-        self._newest = codec.encode_reading(self._actuators.read(now_s))
+
+    def send(self, reading: TendonReading) -> None:
+        """Send what was read after a step."""
+        self._newest = codec.encode_reading(reading)
         self._send(self._newest)
 
     def close(self) -> None:
