@@ -50,7 +50,7 @@ class FilteredDerivative:
             fraction = dt / (self.time_constant_s + dt)
             # An unknown rate takes the first difference as it is.
             filtered = self._rate + fraction * (difference - self._rate)
-            known = math.isfinite(self._rate.sum())
+            known = math.isfinite(np.add.reduce(self._rate, axis=None))
             self._rate = filtered if known else np.where(np.isfinite(self._rate), filtered, difference)
             self._previous = value.copy()
         return self._rate.copy()

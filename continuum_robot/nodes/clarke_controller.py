@@ -342,8 +342,7 @@ class ClarkeControllerNode(ManagedNode):
         self._controller.set_period(self._period_s)
 
     def _publish_command(self, values: Sequence[float]) -> None:
-        # In lock-step whoever listens gets all, however late it is discovered.
-        if self.clock.stepped or self._commands.get_subscription_count():
+        if self._commands.get_subscription_count():
             command, place = self._command, self._command_layout.place
             command[place["sequence"]] = self._sequence
             command[place[self._command_field]] = values

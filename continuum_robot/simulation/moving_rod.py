@@ -97,6 +97,8 @@ class MovingRod:
         self._rubbing = rubbing
         self._stops = np.zeros((3, count))  # stiffness, anchors, limits
         self._stops[0] = 1.0 if rubbing is None else rubbing[1]
+        pasts = self._hysteresis, self._slip, self._friction, self._rubbing
+        self._changes = any(one is not None for one in pasts)
         self._lost_before: tuple[Vector | None, float] = None, 1.0
         self._make(surfaces, METHODS[method], tolerance, linear)
 
@@ -184,13 +186,12 @@ class MovingRod:
     def step(self, duration_s: float, count: int = 1) -> int:
         """Move for a time in equal steps; all that is given stays constant in it."""
         step_s = ct.c_double(duration_s / count)
-        changes = any(one is not None for one in (self._hysteresis, self._slip, self._friction, self._rubbing))
         evaluations = 0
-        for _ in range(count if changes else 1):
+        for _ in range(count if self._changes else 1):
             self._force[:] = self.force
-            if changes:
+            if self._changes:
                 self._look(duration_s / count)
-            used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
+            used = self._run(self._shape, self._plant, step_s, 1 if self._changes else count, self._shortest)
             if used < 0:
                 raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
             evaluations += used

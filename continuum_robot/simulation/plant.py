@@ -101,6 +101,7 @@ class Plant:
         if robot.actuators is not None:
             winds = robot.actuators.each("motor_rad_per_m", self._tendons)
             self._fastest_m_per_s = robot.simulation.no_load_speed_rad_per_s / winds
+        self._is_bounded = bool(self._fastest_m_per_s.any())
         rng = np.random.default_rng(robot.simulation.seed) if rng is None else rng
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
@@ -157,7 +158,7 @@ class Plant:
         ContinuumRobotError : the integration diverged
         """
         given = np.asarray(command, dtype=float)
-        if given.shape != (self._tendons,) or not (self.has_servos or math.isfinite(given.sum())):
+        if given.shape != (self._tendons,) or not (self.has_servos or math.isfinite(np.add.reduce(given))):
             kind = "displacements in m" if self.has_servos else "finite tensions in N"
             raise ParameterError("command", command, f"{self._tendons} {kind}")
         if not 0 <= duration_s < math.inf:
@@ -266,7 +267,7 @@ class Plant:
             radius = self._coupling.radius_at(self.displacement)
             command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
         current, least, most = command / self.newton_per_ampere, -self.current_limit_a, self.current_limit_a
-        if self._fastest_m_per_s.any():
+        if self._is_bounded:
             slower = self.velocity * (most / self._fastest_m_per_s)
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)

@@ -25,10 +25,8 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s, make_loop, make_safety
-from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
-from continuum_robot.runtime.cycle.forms import INTERPRETED, interpreted_form
-from continuum_robot.runtime.cycle.reference_input import ReferenceInput
+from continuum_robot.runtime.cycle.forms import Form, compiled_form, interpreted_form
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.bodies.choosing import mechanism_body
 from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
@@ -204,7 +202,6 @@ class VirtualStack(QuietWatcher):
         self._row: list[float] = []
         self.period_s = cycle_period_s(self.robot)
         self.pace = VirtualPace(self.period_s, 0.0, self.on_step)
-        self._input = ReferenceInput(self.robot.coordinate_count, blend_s=0.0)
         rng = np.random.default_rng(seed)
         if level == WIRE and hardware is None:
             hardware = SimulatedHardware(robot, plant, rng, strings=estimator is not None and bool(robot.strings))
@@ -224,22 +221,29 @@ class VirtualStack(QuietWatcher):
         self.actuators.open()
         if hardware is None:
             self.actuators.read(0.0)  # its time begins
-        form = interpreted_form("virtual time")
+        form = self._form(controller)
         safety = make_safety(self.robot, form, safety_settings, period_s=self.period_s)
         self.loop = make_loop(self.robot, self.actuators, self, self.pace, form=form, safety=safety)
         self.controller: Any
         if controller is None:
-            self.controller = controller_of(self.robot, INTERPRETED, robot_model(self.robot).feedforward)
+            self.controller = controller_of(self.robot, form.parts, robot_model(self.robot).feedforward)
         else:
             self.controller = ForeignController(controller, self.robot)
         timeout_s = self.robot.control_settings.state_timeout_s
-        self.control = ControllerCycle(self.controller, self._input, timeout_s, self.period_s)
+        self._input = form.parts.ReferenceInput(self.robot.coordinate_count, blend_s=0.0)
+        self.control = form.parts.ControllerCycle(self.controller, self._input, timeout_s, self.period_s)
         self.loop.cycle.attach(self.control)
         if estimator is not None and robot.strings:
             self._strings = self._string_encoders(robot)
             self._strings.open()
         self.loop.start()
         self.step()
+
+    def _form(self, controller: Controller | None) -> Form:
+        """Compiled where all that is in the cycle can be."""
+        robot = self.robot
+        reason = robot.traits.without_compiled_cycle or ("" if controller is None else "the controller is Python code")
+        return interpreted_form(reason) if reason or self.hardware is not None else compiled_form()
 
     def _string_encoders(self, robot: Robot) -> Any:
         if self.hardware is not None:

@@ -24,8 +24,10 @@ from continuum_robot.runtime.pending_calls import PendingCalls
 Result = TypeVar("Result")
 CLOCK_EVERY = 10
 """Cycles from one message on /clock to the next."""
-SLICE_S = 0.002
+SLICE_S = 0.005
 """Wall-clock time of cycles after which services, actions and status over DDS have their chance, s."""
+LOOK_EVERY = 10
+"""Slices from one look at who listens outside to the next."""
 
 
 class LockstepPace(UntimedPace):
@@ -50,6 +52,7 @@ class LockstepPace(UntimedPace):
         self._on_failure: Callable[[BaseException], None] = lambda _error: None
         self._thread_id = 0
         self._armed = self._turning = self._turn_is_open = self._in_cycle = False
+        self._slices = 0
         self._cycles, self._began_wall_s, self.real_time_factor = 0, 0.0, math.nan
         self._clock_message = ClockMessage()
         self._clocks = node.create_publisher(ClockMessage, "/clock", qos.state_publisher())
@@ -155,7 +158,9 @@ class LockstepPace(UntimedPace):
 
     def _run_slice(self) -> None:
         self._armed = False
-        self._bus.looks += 1
+        self._slices += 1
+        if self._slices % LOOK_EVERY == 0:
+            self._bus.looks += 1
         end_s = time.monotonic() + SLICE_S
         while self._go_on():
             if time.monotonic() > end_s:

@@ -11,7 +11,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.lockstep.flow import Flow, FlowPublisher
+from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
 from continuum_robot.robot.description import Robot
@@ -26,8 +26,6 @@ class StatePublisher:
 
     def __init__(self, node: ManagedNode, flow: Flow) -> None:
         self._clock = node.clock
-        # In lock-step whoever listens gets all, however late it is discovered.
-        self._always = node.clock.stepped
         self._states = flow.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = flow.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
         self._joints = node.create_publisher(JointState, "joint_states", qos.state_publisher())
@@ -67,8 +65,8 @@ class StatePublisher:
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
         joints = sequence % self._joints_decimation == 0 and self._joints.get_subscription_count()
-        decimated = sequence % self._decimation == 0 and self._is_heard(self._decimated)
-        states = decimated or self._is_heard(self._states)
+        decimated = sequence % self._decimation == 0 and self._decimated.get_subscription_count()
+        states = decimated or self._states.get_subscription_count()
         if not (joints or states):
             return
         # Once: the wall clock may be set between two messages of a cycle.
@@ -99,9 +97,6 @@ class StatePublisher:
         )
         conversions.set_stamp(message.header.stamp, stamp_ns)
         self._joints.publish(message)
-
-    def _is_heard(self, publisher: FlowPublisher) -> bool:
-        return self._always or publisher.get_subscription_count() > 0
 
 
 class OtherDriver:

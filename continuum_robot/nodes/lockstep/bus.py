@@ -24,7 +24,7 @@ from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher
 from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.flat_messages import CanonicalBytes
+from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, copy_of
 from continuum_robot.nodes.topics.publisher_subscription import publishers
 from continuum_robot.runtime.clock import Clock, SteppedClock
 from continuum_robot.runtime.control_thread import Result
@@ -96,13 +96,13 @@ class LockstepBus:
         """Who hears a topic, by its full name; a list that is kept up."""
         return self._inboxes[topic]
 
-    def hand(self, inboxes: list[_Inbox], data: bytes, gid: bytes) -> None:
+    def hand(self, inboxes: list[_Inbox], post: _Post) -> None:
         """Hand a message to those that hear its topic."""
         for inbox in inboxes:
             if inbox.flow is None:
-                inbox.callback(data)
+                inbox.callback(post.data())
                 continue
-            inbox.waiting.append((data, gid))
+            inbox.waiting.append(post)
             if not inbox.lazy:
                 inbox.flow.woken = True
 
@@ -145,7 +145,7 @@ class LockstepBus:
             for known, one in publishers(node, topic).items():
                 (own if (one.node_name, one.node_namespace) in names else foreign).add(known)
         if gid not in own:
-            self.hand(self._inboxes[topic], data, gid)
+            self.hand(self._inboxes[topic], _Post(data, gid))
             self.on_ready()
 
     def _holds(self) -> bool:
@@ -154,27 +154,50 @@ class LockstepBus:
         return bool(self._held)
 
 
+class _Post:
+    """A message under way, as bytes and as an object that all who hear it share, whichever of both is asked for."""
+
+    __slots__ = ("_bytes", "_data", "_message", "gid")
+
+    def __init__(self, given: Any, gid: bytes, to_bytes: CanonicalBytes | None = None) -> None:
+        """``given``: bytes, or a message that nobody changes any more, which ``to_bytes`` serialises."""
+        self.gid, self._bytes = gid, to_bytes
+        self._data, self._message = (given, None) if isinstance(given, bytes) else (b"", given)
+
+    def data(self) -> bytes:
+        """As bytes."""
+        if not self._data and self._bytes is not None:
+            self._data = self._bytes.of(self._message)
+        return self._data
+
+    def message(self, kind: Any) -> Any:
+        """As an object; None where the bytes are none."""
+        if self._message is None:
+            self._message = conversions.message_of(self._data, kind)
+        return self._message
+
+
 class _Inbox:
     """What hears a topic, and its messages that wait; ``flow`` None: they do not wait."""
 
-    __slots__ = ("callback", "flow", "kind", "lazy", "waiting", "with_gid")
+    __slots__ = ("callback", "flow", "kind", "lazy", "unread", "waiting", "with_gid")
 
     def __init__(
         self, flow: BusFlow | None, kind: Any, callback: Callable[..., None], *, lazy: bool, with_gid: bool = False
     ) -> None:
         self.flow, self.kind, self.callback, self.lazy, self.with_gid = flow, kind, callback, lazy, with_gid
-        self.waiting: deque[tuple[bytes, bytes]] = deque()
+        self.unread, self.waiting = False, deque[_Post]()
 
     def handle(self) -> None:
         """Hand what has come to the callback, in the order in which it came."""
         waiting, kind = self.waiting, self.kind
         while waiting:
-            data, gid = waiting.popleft()
-            message = data if kind is None else conversions.message_of(data, kind)
+            post = waiting.popleft()
+            message = post if self.unread else post.data() if kind is None else post.message(kind)
             if message is None:
                 continue
             if self.with_gid:
-                self.callback(message, gid)
+                self.callback(message, post.gid)
             else:
                 self.callback(message)
 
@@ -193,11 +216,11 @@ class BusPublisher:
         outside = self.listeners_outside
         if not (outside or self._inboxes):
             return
-        data = self._bytes.of(msg)
-        if self._inboxes:
-            self._bus.hand(self._inboxes, data, self._gid or self._learn_gid())
+        given = self._bytes.of(msg) if isinstance(msg, bytes) else copy_of(msg)
+        post = _Post(given, self._gid or self._learn_gid(), self._bytes)
+        self._bus.hand(self._inboxes, post)
         if outside:
-            self._publisher.publish(data)
+            self._publisher.publish(post.data())
 
     @property
     def listeners_outside(self) -> int:
@@ -316,6 +339,7 @@ class BusFlow:
     ) -> None:
         """See :meth:`Flow.create_subscription`; every message comes."""
         inbox = _Inbox(self, None if raw else kind, self.node.guarded(callback), lazy=lazy, with_gid=with_gid)
+        inbox.unread = raw and lazy
         self._inboxes.append(inbox)
         self.bus.add(inbox, self.node, kind, topic)
         if lazy and not self._lags:

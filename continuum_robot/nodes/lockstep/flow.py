@@ -77,7 +77,10 @@ class Flow(Protocol):
         lazy: bool = False,
         with_gid: bool = False,
     ) -> None:
-        """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed."""
+        """Subscribe for good. In lock-step, topics of a turn are handled in the order in which they were subscribed.
+
+        ``raw``: as bytes; ``lazy`` and ``raw``: as what ``conversions.message_of`` makes a message of.
+        """
 
     def create_timer(self, callback: Callable[[], None]) -> FlowTimer:
         """A timer, stopped."""

@@ -42,8 +42,13 @@ def vector(field: array.array[float]) -> Vector:
     return np.frombuffer(field, dtype=np.float64)
 
 
-def message_of(data: bytes, kind: Any) -> Any:
-    """The message that bytes of a raw subscription are; None where they are none: any program may send them."""
+def message_of(data: Any, kind: Any) -> Any:
+    """The message that was heard raw; None where its bytes are none: any program may send them.
+
+    ``data``: bytes, or what the bus of lock-step hands a lazy listener instead, which is read here.
+    """
+    if not isinstance(data, bytes):
+        return data.message(kind)
     try:
         return deserialize_message(data, kind)
     except RuntimeError:  # the base of rclpy's own errors

@@ -8,11 +8,13 @@ Bytes of any other layout, e.g. of a sender with another frame_id, go through rc
 
 from __future__ import annotations
 
+import array
 import struct
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 from rclpy.serialization import serialize_message
 
 from continuum_robot.errors import ParameterError
@@ -35,6 +37,9 @@ _SIZES = {
 }
 _ENCAPSULATION = 4
 
+
+_PLAIN = (bool, int, float, str, bytes)
+_UNCHANGING = frozenset((*_PLAIN, np.float64, np.bool_))
 
 _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age")
 
@@ -118,6 +123,25 @@ class FlatLayout:
     def to_bytes(self, values: Sequence[Any]) -> bytes:
         """Bytes that a publisher takes instead of a message object."""
         return self._struct.pack(*values)
+
+
+def copy_of(message: Any) -> Any:
+    """A message whose arrays and inner messages are its own; what nobody can change is shared."""
+    kind = type(message)
+    made = kind.__new__(kind)
+    for name in kind.__slots__:
+        value = getattr(message, name)
+        if type(value) not in _UNCHANGING:
+            if isinstance(value, list):
+                value = [one if isinstance(one, _PLAIN) else copy_of(one) for one in value]
+            elif isinstance(value, array.array):
+                value = value[:]
+            elif isinstance(value, np.ndarray):
+                value = value.copy()
+            elif hasattr(value, "__slots__"):
+                value = copy_of(value)
+        setattr(made, name, value)
+    return made
 
 
 class CanonicalBytes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +17,7 @@ Array = NDArray[np.float64]
 Corruption = Callable[[Array], Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(NamedTuple):
     """A value and when it was acquired: ``stamp_s`` in s, ``value`` of any shape."""
 
     stamp_s: float
@@ -81,7 +79,7 @@ def quantised(resolution: ArrayLike) -> Corruption:
     resolution = np.asarray(resolution, dtype=float)
     if not resolution.all():
         return lambda value: value
-    return lambda value: resolution * np.round(value / resolution)
+    return lambda value: resolution * np.rint(value / resolution)
 
 
 def in_sequence(*steps: Corruption) -> Corruption:

@@ -82,7 +82,8 @@ class SimulatedTendonActuators:
             if (self._mechanism is None or not kind.mechanical) and (self._has_brakes or name not in faults.BRAKES)
         )
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
-        self._tripped = np.zeros(self.tendon_count, dtype=bool)
+        self._tripped, self._is_tripped = np.zeros(self.tendon_count, dtype=bool), False
+        self._unknown = np.full(self.tendon_count, np.nan)
         self._coupling = coupling_of(robot)
         keys = "newton_per_ampere", "maximum_current_a", "spool_radius_m", "gear_ratio", "encoder_counts_per_turn"
         self._newton_per_ampere, self._largest_a, radius_m, ratio, counts = (
@@ -146,7 +147,7 @@ class SimulatedTendonActuators:
         """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay."""
         self._require_open()
         given = np.array(command, dtype=float)
-        if given.shape != (self.tendon_count,) or not np.isfinite(given).all():
+        if given.shape != (self.tendon_count,) or not math.isfinite(np.add.reduce(given)):
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
         settings = self.robot.simulation
         arrives_s = now_s + settings.command_delay_s
@@ -170,7 +171,7 @@ class SimulatedTendonActuators:
 
     def clear_faults(self) -> None:
         """Clear faults that the motor boards latch; those that are still injected come back."""
-        self._tripped[:] = False
+        self._tripped[:] = self._is_tripped = False
 
     def set_receive_timeout(self, receive_timeout_s: float) -> None:
         """Set the motor board's receive timeout."""
@@ -270,7 +271,7 @@ class SimulatedTendonActuators:
     def _advance(self, time_s: float, duration_s: float) -> None:
         body = self._body()
         command = self._command if self._is_enabled else self._nothing
-        if not self._faults.empty or self._tripped.any() or self._is_altered or self._has_brakes:
+        if not self._faults.empty or self._is_tripped or self._is_altered or self._has_brakes:
             command = self._with_faults(body, command, time_s)
         body.advance(command, duration_s)
 
@@ -279,6 +280,7 @@ class SimulatedTendonActuators:
         board = self._faults
         self._is_altered = not board.empty  # once more after the last fault, to restore the plant
         self._tripped |= board.mask(faults.DEVICE_FAULT, time_s)
+        self._is_tripped = bool(self._tripped.any())
         limit = board.magnitude(faults.SATURATE_CURRENT, time_s)
         body.current_limit_a = np.where(np.isnan(limit), self._largest_a, np.minimum(limit, self._largest_a))
         if self._mechanism is None:
@@ -312,7 +314,7 @@ class SimulatedTendonActuators:
         velocity = self._derivative.update(position, max(0.0, step_s))
         current = self._noise(body.current)
         self._sampled_s = now_s
-        if math.isnan(velocity.sum()):
+        if math.isnan(np.add.reduce(velocity)):
             # At rest until there are two samples: the board starts with its motors standing still.
             velocity = np.where(np.isnan(velocity), 0.0, velocity)
         sample = np.empty((4, self.tendon_count))
@@ -334,10 +336,10 @@ class SimulatedTendonActuators:
         else:
             stamp_s, (values, age) = sample.stamp_s, self._readings.served(sample, now_s)
         reported: tuple[str, ...] = ()
-        if self._tripped.any():
+        if self._is_tripped:
             reported = tuple(device_fault(int(index)) for index in np.flatnonzero(self._tripped))
         position, velocity, tension, current = values
-        temperature = self._faults.magnitude(faults.HOT_MOTOR, now_s)
+        temperature = self._unknown if self._faults.empty else self._faults.magnitude(faults.HOT_MOTOR, now_s)
         return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)
 
 
