@@ -22,6 +22,8 @@ _Parts: TypeAlias = tuple[int, NDArray[np.intp], slice, NDArray[np.int32], Vecto
 REACH_RAD = 2.5
 """Turn of a step up to which the kernel's series hold."""
 
+_UNTURNED = np.eye(4)
+
 
 class Frames(NamedTuple):
     """Where a rod's bodies are."""
@@ -94,6 +96,7 @@ class Stations:
                 basis, to = (self._basis[k, g], self._rest[k]) if g < 3 else (self._own_basis[k], self.rest_strains)
                 basis[arrays.rows[own], own] = piece.values(ratio)
                 to[g if g < 3 else k] = rest
+        self._known, self._moved = np.flatnonzero(self._before >= 0), np.flatnonzero(self._step_m > 0)
         self._places_m = places_m
 
     def strains(self, c: Vector) -> Vector:
@@ -102,12 +105,12 @@ class Stations:
 
     def poses(self, at: Frames, c: Vector) -> Vector:
         """Poses, (k, 4, 4), of the frames at ``c``."""
-        poses = np.tile(np.eye(4), (len(self._before), 1, 1))
-        known = self._before >= 0
+        poses = np.zeros((len(self._before), 4, 4))
+        poses[:] = _UNTURNED
+        known, moved = self._known, self._moved
         poses[known, :3, :3] = at.rotation[self._before[known]]
         poses[known, :3, 3] = at.position[self._before[known]]
-        moved = self._step_m > 0
-        if moved.any():
+        if moved.size:
             strains = self._rest[moved] + self._basis[moved] @ c
             poses[moved] = poses[moved] @ reference.steps(strains, self._step_m[moved])
         return poses

@@ -25,8 +25,8 @@ from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.stored import StoredHoming
-from continuum_robot.nodes.topics import conversions, qos
-from continuum_robot.nodes.topics.owned_topic import of_stream
+from continuum_robot.nodes.topics import conversions
+from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
@@ -158,8 +158,7 @@ class ProcedureActions:
             (CalibrateTorque, "calibrate_torque", self._calibrate),
         ):
             node.create_action(kind, name, functools.partial(self._serve, kind, name, work))
-        on_strings = of_stream(node, "string_lengths", self._on_strings)
-        node.subscribe_with_publisher(StringLengths, "string_lengths", on_strings, qos.newest_state())
+        subscribe_to_stream(node, StringLengths, "string_lengths", self._on_strings, lazy=True)
         self._zero_strings: Any = node.create_client(Trigger, "string_encoder/zero")
         self._apply_homing: Any = node.create_client(Trigger, "string_encoder/apply_homing")
 

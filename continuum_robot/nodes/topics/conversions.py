@@ -121,7 +121,7 @@ def now_ns(clock: Clock) -> int:
 
 def quaternion_message(rotation: NDArray[np.float64]) -> Quaternion:
     """A rotation matrix, shape (3, 3), as a message: x, y, z, w."""
-    w, x, y, z = (float(value) for value in quaternion_from_matrix(rotation))
+    w, x, y, z = quaternion_from_matrix(rotation).tolist()
     return Quaternion(x=x, y=y, z=z, w=w)
 
 

@@ -9,6 +9,7 @@ Bytes of any other layout, e.g. of a sender with another frame_id, go through rc
 from __future__ import annotations
 
 import array
+import functools
 import struct
 from collections.abc import Callable, Sequence
 from operator import itemgetter
@@ -37,9 +38,6 @@ _SIZES = {
 }
 _ENCAPSULATION = 4
 
-
-_PLAIN = (bool, int, float, str, bytes)
-_UNCHANGING = frozenset((*_PLAIN, np.float64, np.bool_))
 
 _PER_TENDON = ("displacement", "velocity", "tension", "current", "temperature", "age")
 
@@ -129,19 +127,27 @@ def copy_of(message: Any) -> Any:
     """A message whose arrays and inner messages are its own; what nobody can change is shared."""
     kind = type(message)
     made = kind.__new__(kind)
-    for name in kind.__slots__:
+    shared, own = _fields_of(kind)
+    for name in shared:
+        setattr(made, name, getattr(message, name))
+    for name in own:
         value = getattr(message, name)
-        if type(value) not in _UNCHANGING:
-            if isinstance(value, list):
-                value = [one if isinstance(one, _PLAIN) else copy_of(one) for one in value]
-            elif isinstance(value, array.array):
-                value = value[:]
-            elif isinstance(value, np.ndarray):
-                value = value.copy()
-            elif hasattr(value, "__slots__"):
-                value = copy_of(value)
+        if isinstance(value, array.array):
+            value = value[:]
+        elif isinstance(value, list):
+            value = [copy_of(one) if hasattr(one, "get_fields_and_field_types") else one for one in value]
+        else:
+            value = value.copy() if isinstance(value, np.ndarray) else copy_of(value)
         setattr(made, name, value)
     return made
+
+
+@functools.cache
+def _fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Slots of a type of messages: those of plain values, and those of what can be changed in place."""
+    types = {f"_{name}": of for name, of in kind.get_fields_and_field_types().items()}
+    own = tuple(name for name, of in types.items() if "[" in of or "<" in of or "/" in of)
+    return tuple(name for name in kind.__slots__ if name not in own), own
 
 
 class CanonicalBytes:
