@@ -113,7 +113,7 @@ def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, 
     from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
     from continuum_robot.robot.loading import load_robot
     from continuum_robot.runtime.cycle.assembly import make_safety
-    from continuum_robot.runtime.cycle.forms import compiled_form, in_cycle, interpreted_form
+    from continuum_robot.runtime.cycle.forms import compiled_form, interpreted_form
 
     chosen = compiled_form() if form == "compiled" else interpreted_form("it is counted")
     if chosen.name != form:
@@ -135,7 +135,7 @@ def make_cycle(form: str, stand: Stand) -> tuple[Cycle, Callable[[], tuple[str, 
         robot.control.state_timeout_s,
         PERIOD_S,
     )
-    cycle = parts.DriverCycle(in_cycle(actuators)[0], safety, robot.tendon_count, robot.coordinate_count, controller)
+    cycle = parts.DriverCycle(actuators.cycle, safety, robot.tendon_count, robot.coordinate_count, controller)
     actuators.open()
     actuators.enable()
     for _ in range(round(SETTLE_S / PERIOD_S)):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from continuum_robot.drivers import backends
@@ -30,7 +31,7 @@ def make_actuators(
     wires = SimulatedWires(node.get_namespace(), robot.name, on_connect=lambda: None if bus is None else bus.accept())
     if get("simulation_level") in ON_WIRES:
         return backends.simulated_tendon_actuators(wired(robot), wires, time, parts)
-    make = partial(SimulatedLinkActuators, open_link=wires.open_link)
+    make: Callable[..., TendonActuators] = partial(SimulatedLinkActuators, open_link=wires.open_link)
     if bus is not None and bus.actuators is not None:
         make = bus.actuators
     return make(

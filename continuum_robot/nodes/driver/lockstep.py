@@ -52,7 +52,7 @@ class LockstepPace(UntimedPace):
         self._on_failure: Callable[[BaseException], None] = lambda _error: None
         self._thread_id = 0
         self._armed = self._turning = self._turn_is_open = self._in_cycle = False
-        self._slices = 0
+        self._slices, self._clock_heard = 0, False
         self._cycles, self._began_wall_s, self.real_time_factor = 0, 0.0, math.nan
         self._clock_message = ClockMessage()
         self._clocks = node.create_publisher(ClockMessage, "/clock", qos.state_publisher())
@@ -161,6 +161,7 @@ class LockstepPace(UntimedPace):
         self._slices += 1
         if self._slices % LOOK_EVERY == 0:
             self._bus.looks += 1
+            self._clock_heard = self._clocks.get_subscription_count() > 0
         end_s = time.monotonic() + SLICE_S
         while self._go_on():
             if time.monotonic() > end_s:
@@ -213,7 +214,7 @@ class LockstepPace(UntimedPace):
             return False
         self._turn_is_open = False
         self._cycles += 1
-        if over or self._cycles % CLOCK_EVERY == 0:
+        if over or (self._clock_heard and self._cycles % CLOCK_EVERY == 0):
             conversions.set_stamp(self._clock_message.clock, now_ns)
             self._clocks.publish(self._clock_message)
         if over:

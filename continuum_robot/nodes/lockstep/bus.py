@@ -162,7 +162,8 @@ class _Post:
     def __init__(self, given: Any, gid: bytes, to_bytes: CanonicalBytes | None = None) -> None:
         """``given``: bytes, or a message that nobody changes any more, which ``to_bytes`` serialises."""
         self.gid, self._bytes = gid, to_bytes
-        self._data, self._message = (given, None) if isinstance(given, bytes) else (b"", given)
+        self._message: Any = None if isinstance(given, bytes) else given
+        self._data: bytes = given if isinstance(given, bytes) else b""
 
     def data(self) -> bytes:
         """As bytes."""

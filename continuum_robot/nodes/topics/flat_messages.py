@@ -12,7 +12,7 @@ import array
 import functools
 import struct
 from collections.abc import Callable, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -125,11 +125,11 @@ class FlatLayout:
 
 def copy_of(message: Any) -> Any:
     """A message whose arrays and inner messages are its own; what nobody can change is shared."""
-    kind = type(message)
-    made = kind.__new__(kind)
-    shared, own = _fields_of(kind)
-    for name in shared:
-        setattr(made, name, getattr(message, name))
+    kind: Any = type(message)
+    made = object.__new__(kind)
+    shared, values_of, own = _fields_of(kind)
+    for name, value in zip(shared, values_of(message), strict=True):
+        setattr(made, name, value)
     for name in own:
         value = getattr(message, name)
         if isinstance(value, array.array):
@@ -143,11 +143,13 @@ def copy_of(message: Any) -> Any:
 
 
 @functools.cache
-def _fields_of(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Slots of a type of messages: those of plain values, and those of what can be changed in place."""
+def _fields_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[str, ...]]:
+    """Slots of a type of messages: those of plain values with a function of these, those of what can be changed."""
     types = {f"_{name}": of for name, of in kind.get_fields_and_field_types().items()}
     own = tuple(name for name, of in types.items() if "[" in of or "<" in of or "/" in of)
-    return tuple(name for name in kind.__slots__ if name not in own), own
+    shared = tuple(name for name in kind.__slots__ if name not in own)
+    values = attrgetter(*shared)
+    return shared, values if len(shared) > 1 else lambda message: (values(message),), own
 
 
 class CanonicalBytes:

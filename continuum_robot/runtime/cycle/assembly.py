@@ -81,7 +81,7 @@ def make_loop(
     safety = safety or make_safety(robot, form)
     inside = isinstance(actuators, RunsInCycle)
     around = None if inside else ActuatorsAround(actuators, form.parts)
-    device = actuators.cycle if around is None else around.device
+    device = around.device if around is not None else actuators.cycle  # type: ignore[attr-defined]
     cycle = form.parts.DriverCycle(device, safety, robot.tendon_count, robot.coordinate_count, number=number)
     if form.compiled and inside and isinstance(pace, ControlThread):
         pace.run_compiled(form.parts.CycleLoop, cycle)

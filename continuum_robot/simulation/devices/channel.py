@@ -64,6 +64,8 @@ class Channel:
         """The newest sample that is visible at ``now_s``."""
         # Times that are sums of a cycle's period differ by rounding.
         visible_s = now_s - self._delay_s - additional_delay_s + 1e-9
+        if self._samples and self._samples[-1].stamp_s <= visible_s:
+            return self._samples[-1]
         return next((sample for sample in reversed(self._samples) if sample.stamp_s <= visible_s), None)
 
 

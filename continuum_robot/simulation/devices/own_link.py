@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated actuators for a driver in the thread that moves them, in lock-step: drivers/simulated_link without wire."""
+"""Simulated actuators for a driver in the thread that moves them, in lock-step: simulated_link without a wire."""
 
 from __future__ import annotations
 
