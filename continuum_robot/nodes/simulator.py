@@ -258,7 +258,7 @@ class SimulatorNode(ManagedNode):
             if not loop.stop():
                 self.get_logger().error("the simulated robot hangs in a step")
         if self.bus is not None:
-            self.bus.world = None
+            self.bus.world = self.bus.actuators = None
         simulator, self.simulator = self.simulator, None
         self._contacts = self._shape = self._ring = None
         if simulator is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver and the controller against a simulator behind sockets, in lock-step: as good as in one process."""
+"""The driver and the controller against a simulator in lock-step, behind sockets and without: as good as one object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuators
 from continuum_robot.drivers.simulated_wires import SimulatedWires
+from continuum_robot.errors import DeviceError
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.simulation.devices.tendon_actuators import RECEIVE_TIMEOUT_S
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
@@ -19,11 +21,11 @@ ROBOT = load_robot("opencr_five_tendon")
 
 
 class Rig:
-    """Stands where :class:`SimulatedHardware` stands in a virtual loop: simulator and sockets."""
+    """Stands where :class:`SimulatedHardware` stands in a virtual loop: simulator, and sockets or ``own_driver``."""
 
-    def __init__(self, level, namespace):
-        self.level, self.namespace = level, namespace
-        self.simulator = Simulator(ROBOT, level, namespace=namespace)
+    def __init__(self, level, namespace, *, own_driver=False):
+        self.level, self.namespace, self.own_driver = level, namespace, own_driver
+        self.simulator = Simulator(ROBOT, level, namespace=namespace, own_driver=own_driver)
 
     @property
     def plant(self):
@@ -51,6 +53,10 @@ class Rig:
                 sleep=sleep,
                 simulated=True,
             )
+        if self.own_driver:
+            return self.simulator.own_actuators(
+                ROBOT.tendon_count, takes_displacements=False, receive_timeout_s=RECEIVE_TIMEOUT_S
+            )
         return SimulatedLinkActuators(ROBOT.tendon_count, wires.open_link)
 
 
@@ -58,8 +64,8 @@ class Rig:
 def rig(tmp_path):
     made = []
 
-    def make(level):
-        made.append(Rig(level, f"{tmp_path.name}_{len(made)}"))
+    def make(level, **options):
+        made.append(Rig(level, f"{tmp_path.name}_{len(made)}", **options))
         return made[-1]
 
     yield make
@@ -82,6 +88,29 @@ def test_sockets_change_nothing_about_the_loop_to_the_last_bit(rig, level):
     first, second = run(rig(level), 0.5), run(rig(level), 0.5)
     for name in ("clarke", "command", "tension"):
         assert first[name].tobytes() == second[name].tobytes() == direct[name].tobytes()
+
+
+def test_a_driver_in_the_simulators_thread_needs_no_socket_and_gets_the_same_to_the_last_bit(rig):
+    behind_sockets, beside = run(rig("dynamics"), 0.5), run(rig("dynamics", own_driver=True), 0.5)
+    for name in ("clarke", "command", "tension"):
+        assert beside[name].tobytes() == behind_sockets[name].tobytes()
+
+
+def test_the_own_actuators_name_another_robot_and_a_simulator_that_ended(rig):
+    simulator = rig("dynamics", own_driver=True).simulator
+    simulator.open()
+    options = {"takes_displacements": False, "receive_timeout_s": RECEIVE_TIMEOUT_S}
+    with pytest.raises(DeviceError, match=f"have {ROBOT.tendon_count} tendons instead of 4"):
+        simulator.own_actuators(4, **options).open()
+    actuators = simulator.own_actuators(ROBOT.tendon_count, **options)
+    actuators.open()
+    simulator.advance_to(0)
+    assert actuators.read(0.0).stamp_s == 0.0
+    simulator.close()
+    with pytest.raises(DeviceError, match="the simulator ended"):
+        actuators.read(0.001)
+    with pytest.raises(DeviceError, match="wires at level wire"):
+        rig("wire").simulator.own_actuators(ROBOT.tendon_count, **options)
 
 
 def test_boards_that_are_gone_end_in_the_safe_state(rig):

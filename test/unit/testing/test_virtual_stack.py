@@ -15,6 +15,7 @@ from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.cycle.compilation import SWITCH
 from continuum_robot.simulation.bodies.choosing import linked_tip
 from continuum_robot.testing import DYNAMICS, WIRE, VirtualStack
 
@@ -43,6 +44,27 @@ def test_the_shipped_controller_brings_the_robot_to_its_reference(level):
         np.testing.assert_allclose(stack.state.clarke_m, GOAL_M, atol=3e-4)
         stack.deactivate()
         assert stack.state.safety == "inactive"
+
+
+def test_both_forms_of_the_cycle_give_the_same_numbers_to_the_last_bit(monkeypatch):
+    def run():
+        rows = []
+        with VirtualStack(ROBOT) as stack:
+            stack.activate()
+            stack.on_cycle = lambda seen: rows.append(seen.state.commanded.tobytes() + seen.state.force_n.tobytes())
+            stack.follow(to_goal, 0.2)
+            stack.inject("snapped_tendon", tendon=0)
+            stack.run(0.2)
+            return type(stack.loop.cycle).__module__, rows, stack.faults
+
+    compiled = run()
+    monkeypatch.setenv(SWITCH, "interpreted")
+    interpreted = run()
+    assert interpreted[0] == "continuum_robot.runtime.cycle.driver_cycle"
+    if compiled[0] == interpreted[0]:
+        pytest.skip("there is no compiled form here")
+    assert compiled[1:] == interpreted[1:]
+    assert compiled[2]
 
 
 def test_the_same_seed_gives_the_same_numbers_and_every_cycle_is_seen():
