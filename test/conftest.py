@@ -13,9 +13,10 @@ import hypothesis
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The suite judges a change, so the same tree gives the same verdict: its examples are drawn from fixed seeds. New
-# ones are looked for with --hypothesis-profile=explore, and what they find becomes an @example.
-hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
+# The suite judges a change, so the same tree gives the same verdict: its examples are drawn from fixed seeds, and few,
+# since the same ones are tried each time. New ones are looked for with --hypothesis-profile=explore, and what they find
+# becomes an @example. A test whose examples cost much states fewer, and one that much depends on a multiple.
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("suite")
 

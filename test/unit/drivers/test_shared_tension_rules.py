@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transmitted_robots import CAPSTAN, PRELOAD_N, made, tension_values
 
@@ -36,7 +36,6 @@ def begun(robot, tension_n=None):
     return rules
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(ROBOTS), st.integers(0, 2**32 - 1))
 def test_every_command_is_within_all_limits_and_can_be_made(robot, seed):
     rng, coupling, limits, rules = np.random.default_rng(seed), Coupling(robot), robot.limits, begun(robot)
