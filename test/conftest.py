@@ -22,8 +22,8 @@ hypothesis.settings.load_profile("suite")
 
 # Domains 1 to 96: runs side by side on one machine hardly ever meet, and each file of a run has its own. Where tests
 # kill processes each test takes the next of a few: for a while the middleware remembers the dead.
-DOMAINS_PER_RUN = 32
-_FIRST_DOMAIN = int(os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN", str(1 + os.getpid() % 3 * DOMAINS_PER_RUN)))
+DOMAINS_PER_RUN = 24
+_FIRST_DOMAIN = int(os.environ.setdefault("CONTINUUM_ROBOT_TEST_DOMAIN", str(1 + os.getpid() % 4 * DOMAINS_PER_RUN)))
 # What robots of tests leave behind is not the user's.
 _CALIBRATION = tempfile.TemporaryDirectory(prefix="calibration_of_tests_")
 os.environ["CONTINUUM_ROBOT_CALIBRATION"] = _CALIBRATION.name

@@ -22,7 +22,7 @@ from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 
-def followed(robot, duration_s=4.0, *, after_s=2.5, hardware=None):
+def followed(robot, duration_s=3.0, *, after_s=2.0, hardware=None):
     loop = VirtualLoop(robot, hardware=hardware)
     loop.activate()
     rows = []
@@ -184,7 +184,7 @@ def test_johnstons_robot_moves_on_its_two_motors_as_on_four_halves():
 
 def test_johnstons_robot_follows_on_its_two_motors():
     doubled = 2 * load_robot("vanderbilt_segment").actuators.rotor_inertia_kg_m2
-    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 4.0)
+    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}))
     assert not loop.fault_log
     assert loop.controller.unsolved == 0
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
@@ -206,10 +206,8 @@ def test_one_motor_that_takes_tensions_follows_and_keeps_the_preload():
     [
         ("", 0, 0.0, "command_timeout", 0.11),
         ("device_fault", 2, 0.0, "device_fault", 0.01),
-        ("stuck_motor", 0, 0.0, "frozen_reading", 0.2),
         ("freeze_sensor", -1, 0.0, "frozen_reading", 0.2),
         ("saturate_current", 1, 0.02, "current_mismatch", 0.1),
-        ("nan_reading", 3, 0.0, "reading_not_finite", 0.01),
     ],
 )
 def test_faults_of_johnstons_motors_leave_them_idle_and_the_wires_at_their_preload(

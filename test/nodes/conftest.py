@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BASE_DOMAIN = int(os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN", "41"))
-DOMAINS = 26
+DOMAINS = 18
 
 
 @pytest.fixture(scope="module", autouse=True)
