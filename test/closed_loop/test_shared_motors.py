@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from transmitted_robots import PRELOAD_N, made, pair, pair_values, tension_values
+from changed_robots import PRELOAD_N, pair, pair_values, tension_values
+from robot_files import made
 from virtual_loop import VirtualLoop
 
 from continuum_robot.control.displacement_controller import DisplacementController

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from own_tendons import restated, with_own
+from changed_robots import restated, with_own
 from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits

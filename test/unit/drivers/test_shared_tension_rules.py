@@ -7,9 +7,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+from changed_robots import CAPSTAN, PRELOAD_N, tension_values
 from hypothesis import given
 from hypothesis import strategies as st
-from transmitted_robots import CAPSTAN, PRELOAD_N, made, tension_values
+from robot_files import made
 
 from continuum_robot.control.limits import LIMITED_MINIMUM, LIMITED_RATE, LIMITED_TOTAL
 from continuum_robot.drivers.protocols import TendonReading

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from changed_robots import pair, pair_values
 from hypothesis import given
 from hypothesis import strategies as st
-from transmitted_robots import made, pair, pair_values
+from robot_files import made
 
 from continuum_robot.app.running.simulation_level import choose_level
 from continuum_robot.errors import ParameterError, RobotFileError
