@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots of special kinds in the virtual loop: uneven tendons, two tendons, capstans."""
-
-import dataclasses
-from pathlib import Path
+"""The heavy capstan-driven segment in the virtual loop: tracking, a wall in the way, a hand that pushes."""
 
 import numpy as np
 import pytest
-from virtual_loop import VirtualLoop, rmse
+from virtual_loop import VirtualLoop
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
@@ -14,9 +11,6 @@ from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
-
-# --- the heavy capstan-driven segment in the virtual loop: tracking, a wall in the way, a hand that pushes
-
 
 ROBOT = load_robot("vanderbilt_segment")
 HAND_S = (1.0, 1.6)
@@ -96,45 +90,3 @@ def test_contacts_belong_to_a_plant_of_the_devices_own():
     contact = Contact(name="hand", kind="push", disk=1, force_n=(1.0, 0.0, 0.0))
     with pytest.raises(ParameterError, match="contacts"):
         SimulatedTendonActuators(ROBOT, Plant(ROBOT), contacts=[contact])
-
-
-# --- tendons at angles of their own under the shipped cycle: Clarke coordinates, limits, gains are the file's
-
-
-@pytest.mark.parametrize("strategy", ["shift", "least_sum"])
-def test_a_segment_with_uneven_tendons_tracks_its_reference(strategy):
-    robot = load_robot("opencr_five_tendon")
-    (segment,) = robot.segments
-    tendons = dataclasses.replace(segment.tendons, angle_offset_rad=0.0, uneven_angles_rad=(0.1, 1.0, 2.6, 4.1, 5.0))
-    loop = VirtualLoop(
-        robot.changed(
-            segments=(dataclasses.replace(segment, tendons=tendons),),
-            control=dataclasses.replace(robot.control, tendon_forces=strategy),
-        ),
-        seed=1,
-    )
-    loop.activate(2 * loop.robot.limits.safe_n)
-    record = loop.run(2.5)
-    loop.close()
-    assert loop.fault_log == []
-    assert record["clarke"].shape[1] == 2
-    assert rmse(record, after_s=1.0).max() < 300e-6
-    assert record["tension"][record["time_s"] > 1.0].min() > 0
-
-
-# --- a segment with two tendons and no disks under the shipped cycle: its one coordinate is tracked
-
-
-FILE = Path(__file__).parents[1] / "unit" / "robot" / "planar_pair.yaml"
-
-
-def test_a_pair_of_tendons_tracks_its_reference_in_its_plane():
-    loop = VirtualLoop(load_robot(str(FILE)), seed=1)
-    loop.activate(2 * loop.robot.limits.safe_n)
-    record = loop.run(2.0)
-    loop.close()
-    assert loop.fault_log == []
-    assert record["clarke"].shape[1] == 1
-    assert rmse(record, after_s=1.0).max() < 100e-6
-    assert np.ptp(record["clarke"][:, 0]) > 0.009
-    assert record["tension"][record["time_s"] > 1.0].min() > 1.0
