@@ -185,7 +185,7 @@ def test_johnstons_robot_moves_on_its_two_motors_as_on_four_halves():
 
 def test_johnstons_robot_follows_on_its_two_motors():
     doubled = 2 * load_robot("vanderbilt_segment").actuators.rotor_inertia_kg_m2
-    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}))
+    loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 4.0)
     assert not loop.fault_log
     assert loop.controller.unsolved == 0
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4

@@ -100,7 +100,7 @@ def test_tracking_bears_the_delays_that_the_gains_were_chosen_for(delay_ms):
     robot = dataclasses.replace(FIVE_TENDON, simulation=simulation)
     loop = VirtualLoop(robot)
     loop.activate()
-    record = loop.run(3.0)
+    record = loop.run(4.0)
     assert not loop.fault_log
     assert rmse(record)[0] < 1e-4
 
