@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mode_robots import coupled_segments, with_modes
+from changed_robots import coupled_segments, with_modes
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.control.tuning import tune

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_robots import pair_values
 from robot_files import changed_robot, made, robot_values, written
-from transmitted_robots import pair_values
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.drivers import backends

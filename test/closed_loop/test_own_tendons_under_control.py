@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from own_tendons import SMALL_SPOOLS, restated, with_own
+from changed_robots import SMALL_SPOOLS, restated, with_own
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.drivers.dynamixel import registers

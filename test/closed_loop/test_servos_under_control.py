@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 
 import numpy as np
-from displacement_robots import stiffer, with_tendons
+from changed_robots import stiffer, with_tendons
 from virtual_loop import VirtualLoop
 
 from continuum_robot.control.references import ClarkeReference

@@ -94,7 +94,7 @@ def test_pd_tracks_too_but_with_the_error_that_the_integral_removes(five_tendon_
     assert errors["pid"] < errors["pd"] < 3e-4
 
 
-@pytest.mark.parametrize("delay_ms", [1, 2])
+@pytest.mark.parametrize("delay_ms", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_tracking_bears_the_delays_that_the_gains_were_chosen_for(delay_ms):
     simulation = dataclasses.replace(FIVE_TENDON.simulation, command_delay_s=1e-3 * delay_ms, current_noise_a=0.005)
     robot = dataclasses.replace(FIVE_TENDON, simulation=simulation)
@@ -163,10 +163,8 @@ def test_a_dead_driver_leaves_the_motors_without_current(loop):
 @pytest.mark.parametrize(
     ("fault", "tendon", "magnitude", "expected"),
     [
-        (faults.FREEZE_SENSOR, 0, 0.0, tendon_faults.FROZEN_READING),
         (faults.FREEZE_SENSOR, 1, 0.0, tendon_faults.FROZEN_READING),
         (faults.NAN_READING, 2, 0.0, tendon_faults.READING_NOT_FINITE),
-        (faults.NAN_READING, -1, 0.0, tendon_faults.READING_NOT_FINITE),
         (faults.DROP_READINGS, 3, 1.0, tendon_faults.READING_TIMEOUT),
         (faults.DELAY_READINGS, -1, 0.2, tendon_faults.READING_TIMEOUT),
         (faults.ENCODER_JUMP, 1, 0.006, tendon_faults.INCONSISTENT_DISPLACEMENT),

@@ -40,6 +40,7 @@ class VirtualLoop(QuietWatcher):
         """``hardware``: a SimulatedHardware, behind whose wires the plant then is."""
         rng = None if seed is None else np.random.default_rng(seed)
         self.robot, self.hardware = robot, hardware
+        self._mechanism = hardware is None and robot.traits.without_boards
         self.period_s = 1 / robot.actuators.cycle_hz
         self.pace = VirtualPace(self.period_s, 0.0, self._on_step)
         self.reference = make_reference(robot.reference, robot.coordinate_count)
@@ -127,8 +128,7 @@ class VirtualLoop(QuietWatcher):
         record.clarke.append(self.controller.manifold.clarke(displacement))
         record.reference.append(self.desired.position)
         record.command.append(self.safety.commanded)
-        mechanism = self.hardware is None and self.robot.traits.without_boards
-        record.tension.append(np.array(row[self.driver.row.tension]) if mechanism else self.body.plant.tension)
+        record.tension.append(np.array(row[self.driver.row.tension]) if self._mechanism else self.body.plant.tension)
         record.state.append(self.safety.state)
 
     def close(self):

@@ -3,11 +3,13 @@
 read where the package is not.
 
 The environments hold hard links to the files of this one's distributions, as pip would install them from its cache.
+The messages too come from this one, since to build them again takes minutes; with LONG=1 they come by a wheel.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -15,8 +17,11 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import venv
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -71,17 +76,29 @@ def environment(folder: Path, distributions: set[str]) -> Path:
     """A new environment with these distributions of the one that runs the tests, and its bin/."""
     venv.create(folder, symlinks=True, with_pip=False)
     for name in distributions:
-        for file in importlib.metadata.distribution(name).files or []:
-            source = Path(file.locate())
-            target = folder / os.path.relpath(os.path.normpath(source), sys.prefix)
-            if not source.exists() or target.exists() or source.suffix == ".pyc":
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(source, target)
-            except OSError:  # another file system
-                shutil.copy2(source, target)
+        link_files(importlib.metadata.distribution(name).files or [], folder)
     return folder / "bin"
+
+
+def link_files(files: Iterable[importlib.metadata.PackagePath], folder: Path) -> None:
+    for file in files:
+        source = Path(file.locate())
+        target = folder / os.path.relpath(os.path.normpath(source), sys.prefix)
+        if not source.exists() or target.exists() or source.suffix == ".pyc":
+            continue
+        link(source, target)
+        if source.suffix == ".py":
+            compiled = [Path(importlib.util.cache_from_source(str(one))) for one in (source, target)]
+            if compiled[0].exists() and not compiled[1].exists():
+                link(*compiled)
+
+
+def link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def install(bin_folder: Path, wheel: Path) -> None:
@@ -103,6 +120,19 @@ def built(sdist: Path, folder: Path, **environment: str) -> Path:
     return next(folder.glob("*.whl"))
 
 
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its libraries need not be fast, so they are compiled in a fraction of the time."""
+    folder = tmp_path_factory.mktemp("wheel")
+    compilers = {}
+    for variable, name in (("CC", "cc"), ("CXX", "c++")):
+        compiler = folder / name
+        compiler.write_text(f'#!/bin/sh\nexec {os.environ.get(variable, name)} "$@" -O0\n')
+        compiler.chmod(0o755)
+        compilers[variable] = str(compiler)
+    return built(sdist, folder, CONTINUUM_ROBOT_WITHOUT_ROS="1", **compilers)
+
+
 def libraries(wheel: Path) -> set[str]:
     """The rod's kernel in a wheel, at the places from which pip installs data files."""
     names = zipfile.ZipFile(wheel).namelist()
@@ -118,12 +148,11 @@ print(rod.equilibria([[4.0] + 9 * [0.5]] * 3).c[2, 1])
 
 
 @pytest.fixture(scope="module")
-def without_ros(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def without_ros(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("without_ros")
-    wheel = built(sdist, folder, CONTINUUM_ROBOT_WITHOUT_ROS="1")
     assert libraries(wheel) >= {"librod_kernel.so"}
     assert ("librod_kernel_wide.so" in libraries(wheel)) == (platform.machine() == "x86_64")
-    bin_folder = environment(folder / "environment", needed("continuum-robot", set()) - {"continuum-robot"})
+    bin_folder = environment(folder, needed("continuum-robot", set()) - {"continuum-robot"})
     install(bin_folder, wheel)
     return bin_folder
 
@@ -132,9 +161,7 @@ def test_without_ros_the_build_asks_for_no_package_of_ros(tmp_path: Path) -> Non
     code = "import build_backend; print(build_backend.get_requires_for_build_wheel())"
     path = str(ROOT / "requirements")
     for without, expected in (("1", False), ("", True)):
-        done = run(
-            sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=path, CONTINUUM_ROBOT_WITHOUT_ROS=without
-        )
+        done = run(sys.executable, "-c", code, folder=tmp_path, PYTHONPATH=path, CONTINUUM_ROBOT_WITHOUT_ROS=without)
         assert ("ros-" in done.stdout) is expected
 
 
@@ -176,7 +203,7 @@ def test_the_wheel_brings_the_rods_kernel_and_needs_no_compiler(without_ros: Pat
     assert done.stderr == ""
 
 
-def test_without_a_compiler_it_installs_and_numpy_serves(sdist: Path, tmp_path: Path) -> None:
+def test_without_ros_and_a_compiler_it_installs_and_numpy_serves(sdist: Path, tmp_path: Path) -> None:
     wheel = built(sdist, tmp_path, CONTINUUM_ROBOT_WITHOUT_ROS="1", CXX="/nowhere/c++")
     assert libraries(wheel) == set()
     bin_folder = environment(tmp_path / "environment", needed("continuum-robot", set()) - {"continuum-robot"})
@@ -202,12 +229,35 @@ def test_without_ros_what_needs_it_is_refused_in_a_sentence(without_ros: Path, t
     assert "ROS 2 with the messages of continuum_robot is not installed" in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.ros
-def test_with_ros_the_demo_runs_and_its_recording_is_read_without_the_package(sdist: Path, tmp_path: Path) -> None:
+def test_the_sdist_holds_what_the_messages_are_built_from(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    folders = ("msg", "srv", "action", "cmake")
+    asked = {str(file.relative_to(ROOT)) for name in folders for file in (ROOT / name).rglob("*") if file.is_file()}
+    assert asked | {"CMakeLists.txt", "package.xml"} <= names
+
+
+def built_messages() -> list[importlib.metadata.PackagePath]:
+    """What was built and installed beside this checkout, without what names the checkout."""
+    installed = importlib.metadata.distributions(name="continuum-robot", path=[sysconfig.get_path("purelib")])
+    files = [file for one in installed for file in one.files or []]
+    assert files, "the package is not installed by pip"
+    names = (".pth", "bin", "dist-info")
+    return [file for file in files if not any(part.endswith(names) for part in file.parts)]
+
+
+@pytest.mark.parametrize("messages", ["built before", pytest.param("of the wheel", marks=pytest.mark.long)])
+def test_with_ros_the_demo_runs_and_its_recording_is_read_without_the_package(
+    sdist: Path, wheel: Path, tmp_path: Path, messages: str
+) -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
     distributions = needed("continuum-robot[ros]", set()) - {"continuum-robot"}
     with_ros = environment(tmp_path / "with_ros", distributions)
-    install(with_ros, built(sdist, tmp_path))
+    if messages == "of the wheel":
+        install(with_ros, built(sdist, tmp_path))
+    else:
+        install(with_ros, wheel)
+        link_files(built_messages(), with_ros.parent)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     demo = ["demo", "--clock", "lockstep", "--duration", "1", "--no-view", "--out", "runs"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BASE_DOMAIN = int(os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN", "41"))
-DOMAINS = 26
+DOMAINS = 18
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,31 +58,26 @@ def make(context):
 
 
 @pytest.fixture(scope="module")
-def stack(request: pytest.FixtureRequest, domain):
-    """The whole stack of the robot that the file calls ``ROBOT``, in this process and in lock-step, on its trajectory.
+def running(request: pytest.FixtureRequest, domain):
+    """The stack of the robot that the file calls ``ROBOT``, in this process and in lock-step, on its trajectory, and a
+    probe that hears all that it reports of the robot's state and shape. Simulated time passes only while that waits.
 
-    ``OPTIONS`` of the file are further options of the stack. Simulated time stands still; the probe lets it pass.
+    ``OPTIONS`` of the file are further options of the stack.
     """
-    from ros_probe import SIMULATED_STEP_S  # noqa: PLC0415 - needs rclpy, which not all tests have
+    from ros_probe import lockstep_stack  # noqa: PLC0415 - needs rclpy, which not all tests have
 
-    from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - needs rclpy
-    from continuum_robot.nodes.stack.options import StackOptions  # noqa: PLC0415
-
-    robot, more = request.module.ROBOT, {"start_motion": True, **getattr(request.module, "OPTIONS", {})}
+    robot, options = request.module.ROBOT, getattr(request.module, "OPTIONS", {})
     name = robot if isinstance(robot, str) else robot.name
-    options = StackOptions(robot=name, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, **more)
-    with ComposedStack(options) as running:
-        running.wait_until_up(120.0)
-        yield running
+    with lockstep_stack(name, **{"visualize": True, "start_motion": True, **options}) as (stack, probe):
+        probe.listen_to_shape()
+        yield stack, probe
 
 
 @pytest.fixture(scope="module")
-def probe(stack):
-    """Hears all that the stack reports of the robot's state and shape, and lets simulated time pass."""
-    from ros_probe import Probe  # noqa: PLC0415
+def stack(running):
+    return running[0]
 
-    with Probe(stack=stack) as listening:
-        listening.listen_to_stack()
-        listening.listen_to_shape()
-        listening.wait_real(lambda: listening.stack_state() == "up" and listening.driver_state() == "active")
-        yield listening
+
+@pytest.fixture(scope="module")
+def probe(running):
+    return running[1]

@@ -348,6 +348,24 @@ def patient_stack(**options: Any) -> Iterator[ComposedStack]:
 
 
 @contextlib.contextmanager
+def lockstep_stack(
+    robot: str = "opencr_five_tendon", *topics: tuple[Any, str], **options: Any
+) -> Iterator[tuple[ComposedStack, Probe]]:
+    """A stack in lock-step, up, and a probe that lets its time pass and hears what it reports, and ``topics``."""
+    from continuum_robot.nodes.composition import ComposedStack  # noqa: PLC0415 - takes a second to load
+    from continuum_robot.nodes.stack.options import StackOptions  # noqa: PLC0415
+
+    given = {"visualize": False, "clock": "lockstep", "seed": 1, "run_s": SIMULATED_STEP_S, **options}
+    with ComposedStack(StackOptions(robot=robot, **given)) as stack, Probe(stack=stack) as probe:
+        probe.listen_to_stack()
+        for kind, topic in topics:
+            probe.listen(kind, topic)
+        stack.wait_until_up(120.0)
+        probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
+        yield stack, probe
+
+
+@contextlib.contextmanager
 def listening_probe() -> Iterator[Probe]:
     """Hears a stack in real time."""
     with Probe() as probe:

@@ -12,11 +12,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.srv import ManageStack
 from robot_files import robot_file
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 from std_msgs.msg import Float64
 
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 
@@ -53,21 +51,10 @@ def setting(request, domain, tmp_path, monkeypatch):
     offered = {doors.CONTROLLERS: [SimpleNamespace(name="own", value="", load=lambda: Law)]}
     monkeypatch.setattr(doors, "entry_points", lambda *, group: offered.get(group, []))
     monkeypatch.setattr(Law, "broken", False)
-    options = StackOptions(
-        robot=robot_file(tmp_path, {**STOP, "control.law": "own"}),
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        controller=request.param,
-        visualize=False,
-    )
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            probe.pause(0.2)
-            yield stack, probe
+    file = robot_file(tmp_path, {**STOP, "control.law": "own"})
+    with lockstep_stack(file, controller=request.param) as (stack, probe):
+        probe.pause(0.2)
+        yield stack, probe
 
 
 def check_held_and_healed(stack, probe):

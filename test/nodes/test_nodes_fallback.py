@@ -13,10 +13,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.srv import ManageStack
 from robot_files import robot_file, robot_values, written
-from ros_probe import PATIENT_STACK, SIMULATED_STEP_S, Probe, patient_on_wires
+from ros_probe import PATIENT_STACK, Probe, lockstep_stack, patient_on_wires
 
 from continuum_robot.app.running.process_stack import ProcessStack
-from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
 
@@ -31,21 +30,9 @@ HOLD_S, AUTHORITY_N = 0.6, 1.0
 def setting(request, domain, tmp_path):
     """A stack on its trajectory, with its controller over topics; the probe; what the fallback does."""
     stop = {"commands": request.param, "hold_s": HOLD_S, "hold_authority_n": AUTHORITY_N}
-    options = StackOptions(
-        robot=robot_file(tmp_path, {"stop": stop}),
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        controller="topic",
-        start_motion=True,
-        visualize=False,
-    )
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            yield stack, probe, request.param
+    file = robot_file(tmp_path, {"stop": stop})
+    with lockstep_stack(file, controller="topic", start_motion=True) as (stack, probe):
+        yield stack, probe, request.param
 
 
 def check_fallback(probe, action):
@@ -127,24 +114,19 @@ def test_the_program_of_a_controller_that_is_killed_is_replaced_by_a_hold_until_
 
 def test_a_brake_switches_the_torque_off_at_once_and_a_reset_brings_it_back(domain, tmp_path):
     file = robot_file(tmp_path, {"actuators.brake_holds_n": 2 * LIMITS.maximum_n, "stop": {"operator": "brake"}})
-    options = StackOptions(robot=file, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, visualize=False)
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            probe.pause(0.3)
-            before = probe.newest("tendon_states").commanded_tension
-            begin = len(probe.received["tendon_states"])
-            assert "the brakes close" in probe.trigger("estop").message
-            probe.pause(0.05)
-            tensions = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
-            powered = np.isfinite(tensions).all(axis=1)
-            assert not powered[5:].any(), "the torque is not off"
-            np.testing.assert_allclose(tensions[powered], np.broadcast_to(before, tensions[powered].shape), atol=0.1)
-            probe.wait_real(lambda: not probe.newest("driver_status").powered)
-            assert probe.newest("stack_status").stop_action == "brake"
-            assert probe.manage(ManageStack.Request.RESET).success
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
-            assert probe.newest("driver_status").powered
-            assert probe.faults() == []
+    with lockstep_stack(file) as (_, probe):
+        probe.pause(0.3)
+        before = probe.newest("tendon_states").commanded_tension
+        begin = len(probe.received["tendon_states"])
+        assert "the brakes close" in probe.trigger("estop").message
+        probe.pause(0.05)
+        tensions = np.array([message.commanded_tension for message in probe.received["tendon_states"][begin:]])
+        powered = np.isfinite(tensions).all(axis=1)
+        assert not powered[5:].any(), "the torque is not off"
+        np.testing.assert_allclose(tensions[powered], np.broadcast_to(before, tensions[powered].shape), atol=0.1)
+        probe.wait_real(lambda: not probe.newest("driver_status").powered)
+        assert probe.newest("stack_status").stop_action == "brake"
+        assert probe.manage(ManageStack.Request.RESET).success
+        probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
+        assert probe.newest("driver_status").powered
+        assert probe.faults() == []

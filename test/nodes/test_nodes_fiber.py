@@ -10,11 +10,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import FiberCurvature, Shape
 from robot_files import robot_file
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.nodes.base.diagnostics import values_of
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.fiber import curvature_matrix
@@ -33,14 +31,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def probe(domain, file):
-    options = StackOptions(
-        robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
-    )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Shape, "shape")
-        probe.listen(FiberCurvature, "fiber_curvature")
-        stack.wait_until_up(120.0)
+    topics = ((Shape, "shape"), (FiberCurvature, "fiber_curvature"))
+    with lockstep_stack(file, *topics, start_motion=True) as (_, probe):
         yield probe
 
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
@@ -34,7 +34,6 @@ def filled_states(data: st.DataObject, count: int) -> TendonStates:
     return message
 
 
-@settings(deadline=None, max_examples=50)
 @given(data=st.data(), count=st.integers(1, 12), padding=st.integers(0, 3))
 def test_states_are_read_and_written_as_rclpy_does(data: st.DataObject, count: int, padding: int) -> None:
     layout, message = states_layout(count), filled_states(data, count)

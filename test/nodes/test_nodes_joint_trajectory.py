@@ -10,12 +10,10 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.nodes.base.waiting import Waiting
-from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.reference.trajectory_action import TrajectoryGoals, installed_action
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendon_modes import controlled_manifold
@@ -79,10 +77,7 @@ class Goal:
 
 @pytest.fixture(scope="module")
 def stack(domain):
-    options = StackOptions(robot=ROBOT.name, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S)
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        stack.wait_until_up(120.0)
+    with lockstep_stack(ROBOT.name) as (stack, probe):
         probe.pause(1.5)
         yield stack, probe
 

@@ -12,12 +12,10 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from continuum_robot.msg import ClarkeState, TendonStates
 from rclpy.serialization import serialize_message
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics.flat_messages import commands_layout
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
@@ -73,21 +71,10 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("controller", ["clarke", pytest.param("topic", marks=pytest.mark.long)])
+@pytest.mark.parametrize("controller", ["clarke", "topic"])
 def test_a_force_beyond_the_limits_is_told_with_what_is_reached(domain, controller):
-    options = StackOptions(
-        robot=ROBOT.name,
-        visualize=False,
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        start_motion=True,
-        controller=controller,
-        parameters={"tendon_driver": {"limits.maximum_n": MAXIMUM_N}},
-    )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        stack.wait_until_up(120.0)
+    options = {"controller": controller, "parameters": {"tendon_driver": {"limits.maximum_n": MAXIMUM_N}}}
+    with lockstep_stack(ROBOT.name, start_motion=True, **options) as (_, probe):
 
         def reported() -> dict[str, str]:
             status = probe.diagnostics.get("/clarke_controller: controller")

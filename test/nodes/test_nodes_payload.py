@@ -11,13 +11,11 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Contact
 from rclpy.parameter import Parameter
 from robot_files import GONE, robot_file
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.shape_estimator import ShapeEstimatorNode
-from continuum_robot.nodes.stack.options import StackOptions
 
 pytestmark = [pytest.mark.ros]
 
@@ -39,12 +37,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running(file, domain):
-    options = StackOptions(robot=file, visualize=False, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, contact=True)
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Contact, "contact")
-        stack.wait_until_up(120.0)
-        yield stack, probe
+    with lockstep_stack(file, (Contact, "contact"), contact=True) as both:
+        yield both
 
 
 def after(running, seconds):

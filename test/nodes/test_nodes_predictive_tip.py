@@ -12,13 +12,11 @@ from continuum_robot.msg import TipState
 from continuum_robot.srv import TakeReference
 from geometry_msgs.msg import Point, PointStamped
 from nav_msgs.msg import Path as PathMessage
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 from std_msgs.msg import String
 
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.geometry.obstacles import least_distance
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.file.shipped_files import shipped_file
@@ -35,25 +33,13 @@ TARGETS = [TipKinematics(ROBOT).place(side)[0] for side in SIDES]
 POINTS_M = ROBOT.length_m * np.arange(1, 21) / 20
 WORLD = shipped_file("worlds/post.yaml")
 POST = load_world(WORLD).convex()
-OPTIONS = StackOptions(
-    robot=ROBOT.name,
-    predictive=True,
-    parameters={"predictive_tip": {"world": str(WORLD)}},
-    visualize=False,
-    clock="lockstep",
-    seed=1,
-    run_s=SIMULATED_STEP_S,
-)
 
 
 @pytest.fixture(scope="module")
 def probe(domain):
-    with ComposedStack(OPTIONS) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(TipState, "tip_state")
-        probe.listen(String, "reference_writer")
-        probe.listen(PathMessage, "predicted_path")
-        stack.wait_until_up(120.0)
+    topics = ((TipState, "tip_state"), (String, "reference_writer"), (PathMessage, "predicted_path"))
+    parameters = {"predictive_tip": {"world": str(WORLD)}}
+    with lockstep_stack(ROBOT.name, *topics, predictive=True, parameters=parameters) as (_, probe):
         probe.pause(1.0)
         yield probe
 

@@ -24,6 +24,11 @@ LONG_S = 300.0
 """For what takes a second: they give way to the files in real time, and those to whatever else the machine does."""
 
 
+def long(*cases):
+    """A program takes seconds to start: what others show of each node, or of the refusals, is left to LONG=1."""
+    return [pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=pytest.mark.long) for one in cases]
+
+
 @pytest.fixture
 def processes(domain, tmp_path):
     processes = Processes(tmp_path)
@@ -41,12 +46,15 @@ def probe(domain):
     "node",
     [
         "simulator",
-        "clarke_controller",
         "recorder",
         "supervisor",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("string_encoder", "shape_estimator", "contact_monitor", "reference_source", "robot_visualizer")
+        *long(
+            "clarke_controller",
+            "string_encoder",
+            "shape_estimator",
+            "contact_monitor",
+            "reference_source",
+            "robot_visualizer",
         ),
     ],
 )
@@ -63,7 +71,7 @@ def test_every_node_ends_cleanly_on_sigterm(processes, probe, node, tmp_path):
         assert list((tmp_path / "runs").glob("*/metadata.yaml"))
 
 
-@pytest.mark.parametrize("node", ["tendon_driver", "clarke_controller", "composition"])
+@pytest.mark.parametrize("node", ["tendon_driver", *long("clarke_controller", "composition")])
 def test_a_missing_robot_file_is_one_sentence_and_a_failure(processes, node):
     assert processes.start(node, "robot:=no_such_robot").wait(LONG_S) == MISCONFIGURED
     lines = [line for line in processes.log(node).splitlines() if line.strip()]
@@ -86,10 +94,12 @@ def test_a_malformed_robot_file_names_file_line_and_key(processes, tmp_path):
     ("parameter", "words", "code"),
     [
         ("rate_hz:=1000", ("rate_hz", "decimal number"), MISCONFIGURED),
-        ("rate_hz:=1.0e9", ("rate_hz", "4000"), MISCONFIGURED),
-        ("simulation_level:=magic", ("simulation_level", "dynamics"), MISCONFIGURED),
-        # These two are refused when the node is configured, which a supervisor may ask for again.
-        ("limits.maximum_n:=1.0", ("minimum_n", "maximum_n"), 1),
+        *long(
+            ("rate_hz:=1.0e9", ("rate_hz", "4000"), MISCONFIGURED),
+            ("simulation_level:=magic", ("simulation_level", "dynamics"), MISCONFIGURED),
+            ("limits.maximum_n:=1.0", ("minimum_n", "maximum_n"), 1),
+        ),
+        # Refused when the node is configured, which a supervisor may ask for again.
         ("limits.maximum_n:=25.0", ("limits.maximum_n", "25", "at most 20 N", "the robot file's"), 1),
     ],
 )
@@ -114,11 +124,21 @@ def test_hardware_that_is_not_there_is_named_and_ends_the_program(processes):
     log = processes.log("tendon_driver")
     assert "can0" in log
     assert "Traceback" not in log
-    assert processes.start("tendon_driver", "use_mock_hardware:=false", "activate:=true").wait(LONG_S) == 1
-    assert processes.start("simulator", "use_fake_hardware:=false", "activate:=true").wait(LONG_S) == 1
-    assert "use_fake_hardware" in processes.log("simulator")
     assert processes.start("string_encoder", "use_fake_hardware:=false", "activate:=true").wait(LONG_S) == 1
     assert "/dev/continuum_robot_strings" in processes.log("string_encoder")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("node", "parameter", "word"),
+    [
+        ("tendon_driver", "use_mock_hardware:=false", "can0"),
+        ("simulator", "use_fake_hardware:=false", "use_fake_hardware"),
+    ],
+)
+def test_the_other_name_of_it_and_a_simulator_of_it(processes, node, parameter, word):
+    assert processes.start(node, parameter, "activate:=true").wait(LONG_S) == 1
+    assert word in processes.log(node)
 
 
 def test_hardware_that_the_file_does_not_describe_is_refused(processes):

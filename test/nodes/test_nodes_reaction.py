@@ -17,7 +17,7 @@ from continuum_robot.nodes.topics import conversions, qos
 pytestmark = [pytest.mark.ros]
 
 ROBOT = "vanderbilt_segment"
-STARTS_S, FORCE_N = (3.0, 9.0, 15.0), 40.0
+STARTS_S, FORCE_N = (2.5, 7.0, 12.0), 40.0
 PUSH = "{{name: push_{k}, kind: push, disk: 6, force_n: [{force}, 0, 0], ramp_s: 0.2, start_s: {start}, end_s: {end}}}"
 SCHEDULE = "contacts:\n" + "".join(
     f"  - {PUSH.format(k=k, force=-FORCE_N, start=start, end=start + 2)}\n" for k, start in enumerate(STARTS_S)

@@ -15,10 +15,8 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Shape, StringLengths
 from continuum_robot.srv import ManageStack
 from rcl_interfaces.msg import Log
-from ros_probe import SIMULATED_STEP_S, Probe, patient_robot
+from ros_probe import lockstep_stack, patient_robot
 
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.tendon_driver import TendonDriver
 
 pytestmark = [pytest.mark.ros]
@@ -33,25 +31,12 @@ def file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def stack(domain, file):
-    options = StackOptions(
-        robot=str(file), visualize=True, start_motion=True, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S
-    )
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def probe(stack):
-    with Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Shape, "shape")
-        probe.listen(StringLengths, "string_lengths")
+def running(domain, file):
+    topics = ((Shape, "shape"), (StringLengths, "string_lengths"))
+    with lockstep_stack(str(file), *topics, visualize=True, start_motion=True) as (stack, probe):
         probe.wait_for_message("tendon_states")
-        probe.wait_for_message("stack_status")
         probe.listen(Log, "/rosout")
-        yield probe
+        yield stack, probe
 
 
 def test_all_nodes_come_up_and_say_that_they_are_simulated(stack, probe):

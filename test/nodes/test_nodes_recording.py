@@ -323,7 +323,7 @@ def test_what_a_kill_left_is_repaired_for_every_reader(killed, tmp_path):
     assert information["topics_with_message_count"][0]["topic_metadata"]["type_description_hash"].startswith("RIHS01_")
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fraction=strategies.floats(0.0, 1.0), zeros=strategies.integers(0, 300))
 def test_a_file_that_ends_anywhere_gives_what_is_whole(killed, tmp_path_factory, fraction, zeros):
     """Wherever it is cut, and with zeros behind, as power failures leave them: a beginning of what was written."""

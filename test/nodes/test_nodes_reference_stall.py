@@ -9,11 +9,9 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import ClarkeState
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.control.motion import LONGEST_STEP_S
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions, qos
 
 pytestmark = [pytest.mark.ros]
@@ -22,23 +20,16 @@ STALL_S = 0.45
 
 
 def test_the_reference_goes_on_from_where_it_stood(domain, monkeypatch):
-    options = StackOptions(
-        robot="opencr_five_tendon", clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, start_motion=True
-    )
-    with ComposedStack(options) as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.listen(ClarkeState, "clarke_reference", qos.every_state())
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            probe.pause(3.0)
-            # A source that is not active has no tick: as if its program had stood still.
-            monkeypatch.setattr(stack.nodes["reference_source"], "active", False)
-            probe.pause(STALL_S)
-            monkeypatch.setattr(stack.nodes["reference_source"], "active", True)
-            probe.pause(1.0)
-            references = [message for message in probe.received["clarke_reference"] if message.sequence > 0]
-            assert probe.faults() == []
+    with lockstep_stack("opencr_five_tendon", start_motion=True) as (stack, probe):
+        probe.listen(ClarkeState, "clarke_reference", qos.every_state())
+        probe.pause(2.0)
+        # A source that is not active has no tick: as if its program had stood still.
+        monkeypatch.setattr(stack.nodes["reference_source"], "active", False)
+        probe.pause(STALL_S)
+        monkeypatch.setattr(stack.nodes["reference_source"], "active", True)
+        probe.pause(1.0)
+        references = [message for message in probe.received["clarke_reference"] if message.sequence > 0]
+        assert probe.faults() == []
     times_s = 1e-9 * np.array([conversions.stamp_ns(message.header.stamp) for message in references])
     steps_m = np.abs(np.diff([message.position for message in references], axis=0)).max(axis=1)
     stalled = int(np.argmax(np.diff(times_s)))

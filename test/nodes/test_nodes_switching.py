@@ -9,14 +9,12 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.srv import SwitchController
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 from typer.testing import CliRunner
 
 from continuum_robot.app.client.robot import Robot
 from continuum_robot.app.command_line import application
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics.driver_status import controller_name
 
 pytestmark = [pytest.mark.ros]
@@ -26,23 +24,12 @@ ROBOT = "opencr_five_tendon"
 LARGEST_STEP_N = 0.3
 
 
-def composed(controller):
-    options = StackOptions(
-        robot=ROBOT, clock="lockstep", seed=1, run_s=SIMULATED_STEP_S, controller=controller, start_motion=True
-    )
-    return ComposedStack(options)
-
-
 @pytest.fixture(params=["clarke", "topic"], scope="module")
 def setting(request, domain):
     """A stack on its trajectory with the controller in the driver's cycle, or over topics; the probe; its name."""
-    with composed(request.param) as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            probe.pause(0.5)
-            yield stack, probe, request.param
+    with lockstep_stack(ROBOT, controller=request.param, start_motion=True) as (stack, probe):
+        probe.pause(0.5)
+        yield stack, probe, request.param
 
 
 def switch(probe, name):
@@ -62,24 +49,20 @@ def controller_of(probe):
 
 
 def test_a_stack_that_starts_with_hold_tension_moves_only_after_the_switch(domain):
-    with composed("hold_tension") as stack:
-        stack.wait_until_up(120.0)
-        with Probe(stack=stack) as probe:
-            probe.listen_to_stack()
-            probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active")
-            probe.pause(0.5)
-            tensions = commanded(probe)[-300:]
-            assert np.all(tensions == tensions[0])
-            assert probe.newest("stack_status").controller == "hold_tension"
-            assert probe.newest("stack_status").holding
-            assert switch(probe, "clarke").success
-            probe.wait_real(lambda: controller_of(probe) == "clarke")
-            # The reference source hears of the switch when it does.
-            probe.wait_real(lambda: probe.trigger("reference_source/restart").success)
-            probe.pause(1.0)
-            assert np.abs(np.diff(commanded(probe), axis=0)).max() < LARGEST_STEP_N
-            assert np.any(commanded(probe)[-1] != tensions[0])
-            assert probe.faults() == []
+    with lockstep_stack(ROBOT, controller="hold_tension", start_motion=True) as (_, probe):
+        probe.pause(0.5)
+        tensions = commanded(probe)[-300:]
+        assert np.all(tensions == tensions[0])
+        assert probe.newest("stack_status").controller == "hold_tension"
+        assert probe.newest("stack_status").holding
+        assert switch(probe, "clarke").success
+        probe.wait_real(lambda: controller_of(probe) == "clarke")
+        # The reference source hears of the switch when it does.
+        probe.wait_real(lambda: probe.trigger("reference_source/restart").success)
+        probe.pause(1.0)
+        assert np.abs(np.diff(commanded(probe), axis=0)).max() < LARGEST_STEP_N
+        assert np.any(commanded(probe)[-1] != tensions[0])
+        assert probe.faults() == []
 
 
 def test_the_service_says_which_controller_commands_and_which_could(setting):

@@ -11,11 +11,9 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from continuum_robot.msg import Shape, TipState
 from geometry_msgs.msg import Point, PointStamped, PoseStamped, PoseWithCovarianceStamped
 from robot_files import robot_values, written
-from ros_probe import SIMULATED_STEP_S, Probe
+from ros_probe import lockstep_stack
 
 from continuum_robot.nodes.base.diagnostics import values_of
-from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.nodes.topics import conversions
 
 pytestmark = [pytest.mark.ros]
@@ -32,23 +30,13 @@ def probe(domain, tmp_path_factory):
     values = robot_values({}, ROBOT)
     values["segments"][0]["tendons"]["pitch_radius_m"] *= LONGER_RADIUS
     other = written(values, tmp_path_factory.mktemp("other"), ROBOT)
-    options = StackOptions(
-        robot=ROBOT,
-        controller="tip",
-        tracker=True,
-        visualize=False,
-        clock="lockstep",
-        seed=1,
-        run_s=SIMULATED_STEP_S,
-        start_motion=True,
-        parameters={"simulator": {"robot": other}},
+    topics = (
+        (Shape, "shape"),
+        (TipState, "tip_state"),
+        (PoseWithCovarianceStamped, "tracked_pose_with_covariance"),
     )
-    with ComposedStack(options) as stack, Probe(stack=stack) as probe:
-        probe.listen_to_stack()
-        probe.listen(Shape, "shape")
-        probe.listen(TipState, "tip_state")
-        probe.listen(PoseWithCovarianceStamped, "tracked_pose_with_covariance")
-        stack.wait_until_up(120.0)
+    options = {"controller": "tip", "tracker": True, "parameters": {"simulator": {"robot": other}}}
+    with lockstep_stack(ROBOT, *topics, start_motion=True, **options) as (_, probe):
         yield probe
 
 

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faults.campaign import run_virtual, virtual_runs
-from faults.kinds import KINDS, by_name
 from rich.console import Console
 
 from continuum_robot.app.workspace import WorkspaceOptions, run_workspace
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot.loading import load_robot
 from continuum_robot.workers import MOST_WORKERS, WorkerOptions, tasks
 
 needs_dask = pytest.mark.skipif("not __import__('importlib').util.find_spec('distributed')", reason="extra cluster")
@@ -124,11 +121,8 @@ def test_a_scheduler_of_the_user_is_used():
 
 
 @needs_dask
-def test_workspace_and_campaign_do_not_depend_on_the_workers(two_workers, tmp_path):
+def test_a_workspace_does_not_depend_on_the_workers(tmp_path):
     options = WorkspaceOptions(samples=8, tension_n=2.0)
     for name, where in (("here", WorkerOptions()), ("workers", WorkerOptions(2))):
         run_workspace(["rucker"], options, None, tmp_path / f"{name}.json", Console(quiet=True), where)
     assert (tmp_path / "here.json").read_text() == (tmp_path / "workers.json").read_text()
-    runs = virtual_runs(load_robot("opencr_five_tendon"), by_name(KINDS, "estop_service"), 1, seed=3)
-    here, there = through(WorkerOptions(), run_virtual, runs), two_workers.run(run_virtual, runs)
-    assert [repr(record) for record in here] == [repr(record) for record in there]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("viser", reason="viser is not installed: the page needs the extra viz")
@@ -119,6 +119,7 @@ VALUES = st.sampled_from([OWN, EVIL, f"http://{OWN}", f"continuum_robot_page_808
 )
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(target=TEXT | TEXT.map("/?{}".format), headers=st.lists(st.tuples(NAMES, VALUES), max_size=6))
 @example(target="/?token=%FF%zz\udcff", headers=[("Host", OWN), ("Cookie", "continuum_robot_page_8080=\udcff")])
 def test_whatever_is_sent_nobody_gets_in_without_the_token(target: str, headers: list[tuple[str, str]]) -> None:

@@ -3,7 +3,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.clarke_controller import ClarkeController
@@ -83,7 +83,6 @@ def test_without_a_velocity_the_displacement_is_differentiated():
     fractions=st.sampled_from([0.0, 1.0]),
     know_reference=st.booleans(),
 )
-@settings(deadline=None)
 def test_the_start_is_bumpless(name, seed, strategy, antiwindup, integral, fractions, know_reference):
     """The first force is that of the tensions that were there, whatever these were and wherever the robot stood."""
     rng = np.random.default_rng(seed)

@@ -173,7 +173,7 @@ def test_retract_stops_where_the_force_grows_on_the_way_back():
     assert answer.reference.position[0] > 1e-3
 
 
-@settings(max_examples=6)  # half a second each
+@settings(max_examples=3)  # half a second each
 @given(st.floats(-3.0, 3.0), st.floats(-3.0, 3.0))
 def test_comply_comes_to_rest_where_its_spring_holds_the_force(first, second):
     stiffness = 20.0
@@ -191,7 +191,6 @@ def test_comply_comes_to_rest_where_its_spring_holds_the_force(first, second):
 
 
 @given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(-1e4, 1e4), st.booleans()), min_size=1, max_size=60))
-@settings(max_examples=40)
 @example([(0.0, 0.0, True)])
 @example([(1e-320, 0.0, True), (1e-300, 1e-310, True), (3.0, 0.0, True)])
 def test_whatever_is_detected_speed_acceleration_and_the_largest_way_hold(detected):

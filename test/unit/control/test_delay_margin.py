@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from displacement_robots import with_servos
+from changed_robots import with_servos
 
 from continuum_robot.control.delay_margin import BOARD_VELOCITY_FILTER_S, delay_margin_s, late_latency_s, sampled_loop
 from continuum_robot.errors import ParameterError

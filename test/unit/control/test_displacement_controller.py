@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from displacement_robots import LIMITS, fitted, stiffer, with_servos, with_tendons
+from changed_robots import LIMITS, fitted, stiffer, with_servos, with_tendons
 
 from continuum_robot.control import displacement_controller
 from continuum_robot.control.displacement_controller import BLEND_S, DisplacementController

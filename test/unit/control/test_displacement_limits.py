@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.displacement_limits import LIMITED_ACCELERATION, DisplacementLimiter
@@ -44,7 +44,6 @@ TARGETS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=80)
 @given(
     targets=TARGETS,
     start=st.lists(st.floats(-0.02, 0.02), min_size=N, max_size=N),
@@ -61,7 +60,6 @@ def test_no_command_leaves_range_speed_or_acceleration(targets, start, dt, accel
     assert np.abs(change).max() <= acceleration * (1 + 1e-6)
 
 
-@settings(deadline=None, max_examples=50)
 @given(targets=TARGETS, steps=st.lists(st.sampled_from([0.001, 0.004, 0.005, 0.015]), min_size=300, max_size=300))
 def test_the_range_holds_for_cycles_of_any_length(targets, steps):
     made, times = limiter(), iter(steps)
@@ -71,7 +69,6 @@ def test_the_range_holds_for_cycles_of_any_length(targets, steps):
             assert np.abs(made.command).max() <= LIMITS.maximum_displacement_m * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=50)
 @given(targets=TARGETS, end=st.lists(st.floats(-0.02, 0.02), min_size=N, max_size=N))
 def test_a_target_is_reached_and_kept_whatever_was_before(targets, end):
     made = limiter()
@@ -83,7 +80,6 @@ def test_a_target_is_reached_and_kept_whatever_was_before(targets, end):
 
 
 @given(end=st.lists(st.floats(-0.02, 0.02), min_size=N, max_size=N))
-@settings(deadline=None, max_examples=40)
 def test_a_step_goes_straight_there_and_never_beyond(end):
     commands = stepped(limiter(0.001), [end] * 600)
     way = np.asarray(end) - 0.001

@@ -113,7 +113,7 @@ def largest_scale(manifold, desired, lowest_n, highest_n, total_n):
 
 @pytest.mark.parametrize("name", MANIFOLDS)
 @given(seed=st.integers(0, 10**6), size=st.floats(1.0, 200.0), spare=st.floats(1.0, 30.0))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_force_keeps_its_direction_and_as_much_of_its_size_as_the_tendons_allow(name, seed, size, spare):
     manifold = MANIFOLDS[name]
     count = manifold.tendon_count
@@ -169,7 +169,6 @@ def test_a_long_demand_above_the_total_settles_at_its_own_proportions():
     dt=st.floats(0, 0.1),
     broken=st.floats(0, 1),
 )
-@settings(deadline=None)
 def test_whatever_is_desired_the_command_obeys_every_limit(count, seed, rate, spare, dt, broken):
     rng = np.random.default_rng(seed)
     minimum, maximum = 0.5, 20.0
@@ -194,7 +193,6 @@ def test_whatever_is_desired_the_command_obeys_every_limit(count, seed, rate, sp
 
 
 @given(start=st.lists(st.floats(0, 100), min_size=4, max_size=4), seed=st.integers(0, 1000))
-@settings(deadline=None)
 def test_from_outside_of_the_limits_the_command_never_jumps_and_arrives(start, seed):
     limiter = make(4, rate_n_per_s=1000.0, total_n=30.0)
     limiter.reset(start)

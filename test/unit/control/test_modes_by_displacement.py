@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from displacement_robots import with_servos
-from mode_robots import coupled_segments, with_modes
+from changed_robots import coupled_segments, with_modes, with_servos
 from test_displacement_controller import Loop, held, rigid_servos
 
 from continuum_robot.control.displacement_controller import DisplacementController

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from mode_robots import with_modes
+from changed_robots import with_modes
 
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.control.contact_reaction import ContactReaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.motion import Halt, LimitedMotion, MotionLimits, motion_limits
@@ -20,7 +20,6 @@ STEP_S = st.floats(0.001, 0.05)
 
 
 @given(st.lists(st.tuples(POINT, st.integers(1, 30)), min_size=1, max_size=8), STEP_S)
-@settings(max_examples=40)
 def test_speed_and_acceleration_stay_within_the_limits_for_targets_that_jump(targets, dt):
     motion = LimitedMotion(LIMITS, np.zeros(2))
     before = motion.reference
@@ -36,7 +35,6 @@ def test_speed_and_acceleration_stay_within_the_limits_for_targets_that_jump(tar
 
 
 @given(POINT, POINT, STEP_S)
-@settings(max_examples=30)
 def test_from_rest_it_goes_straight_to_the_target_and_stops_there(start, target, dt):
     motion = LimitedMotion(LIMITS, start)
     way = target - start

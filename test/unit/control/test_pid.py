@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.pid import START_FADE_TIME_S, Pid, PidParameters
@@ -253,7 +253,6 @@ def test_tracking_time_constant_has_the_defaults_of_ros2_control(gains, expected
 
 
 @given(strategy=STRATEGIES, error=st.floats(-1, 1), p=st.floats(0, 1e4), i=st.floats(0, 1e5), dt=st.floats(1e-5, 1.0))
-@settings(deadline=None)
 def test_the_output_is_always_finite_and_within_its_bounds(strategy, error, p, i, dt):
     controller = pid(p=p, i=i, d=10.0, u_clamp_max=7.0, u_clamp_min=-3.0, antiwindup_strategy=strategy)
     for _ in range(20):
@@ -292,7 +291,6 @@ def test_antiwindup_comes_back_sooner_than_none(strategy):
     i_clamp=st.sampled_from([1.0, 1e3]),
     filter_time=st.sampled_from([0.0, 0.005]),
 )
-@settings(deadline=None)
 def test_the_first_output_after_a_reset_is_the_given_one(
     strategy, output, error, rate, forward, i, i_clamp, filter_time
 ):

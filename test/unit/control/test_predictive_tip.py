@@ -109,7 +109,7 @@ def test_what_the_loads_of_servos_get_wrong_is_no_error_of_the_model():
 
 def test_a_target_inside_the_post_is_not_reached_and_nothing_is_touched(control):
     control.set_target(POST[0].position_m)
-    positions = [output.reference.position for output in run(control, 5.0)]
+    positions = [output.reference.position for output in run(control, 3.0)]
     assert min(map(clearance_m, positions)) > 0.0
 
 
@@ -150,7 +150,7 @@ def test_an_obstacle_that_the_plan_would_meet_stops_it(control):
     other.reset(control.resting_m)
     found = other.set_target(TARGET)
     assert found.distance_m > 0.02
-    positions = [output.reference.position for output in run(other, 3.0)]
+    positions = [output.reference.position for output in run(other, 2.0)]
     assert min(clearance_m(q, other.obstacles) for q in positions) > 0.0
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.references import ClarkeReference, make_reference, reference_columns
@@ -100,7 +100,6 @@ def test_steps_dwell_and_have_no_velocity():
 
 
 @given(t=st.floats(2.0, 100.0))
-@settings(deadline=None)
 def test_circle_keeps_its_radius_after_its_entry(t):
     reference = make_reference(
         ReferenceSettings(kind="circle", amplitude_m=(0.01, 0.01), frequency_hz=(0.3,), period_s=2.0), 2

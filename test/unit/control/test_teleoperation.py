@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.motion import motion_limits
@@ -25,7 +25,6 @@ def fresh() -> Teleoperation:
 
 
 @given(st.lists(st.tuples(AXES, st.booleans(), st.integers(1, 100), st.floats(-1, 2)), min_size=1, max_size=5))
-@settings(max_examples=30)
 def test_speed_acceleration_and_range_hold_for_any_input(inputs):
     teleoperation = fresh()
     before = teleoperation.reference
@@ -43,7 +42,6 @@ def test_speed_acceleration_and_range_hold_for_any_input(inputs):
 
 
 @given(AXES, st.integers(1, 200))
-@settings(max_examples=25)
 def test_released_it_comes_to_rest_within_the_deceleration_and_stays(axes, steps):
     teleoperation = fresh()
     for _ in range(steps):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -30,7 +30,6 @@ def scale(tension):
 
 
 @given(problem=problems())
-@settings(deadline=None)
 def test_initial_tensions_make_the_force_with_the_least_effort(problem):
     manifold, force = problem
     tension = initial_tension(force, manifold)
@@ -63,7 +62,6 @@ def test_proximal_segment_carries_what_the_distal_tendons_pull():
 
 
 @given(problem=problems(), pretension=st.floats(0, 20), strategy=st.sampled_from(["shift", "redistribute"]))
-@settings(deadline=None)
 def test_shift_and_redistribute_keep_the_force_and_the_pretension(problem, pretension, strategy):
     manifold, force = problem
     tension = distribute(strategy, force, manifold, pretension)
@@ -86,7 +84,6 @@ def test_every_count_of_tendons_and_every_direction(strategy, n):
 
 
 @given(problem=problems(), pretension=st.floats(0, 20))
-@settings(deadline=None)
 def test_shift_leaves_one_tendon_of_each_segment_at_the_pretension(problem, pretension):
     manifold, force = problem
     tension = distribute("shift", force, manifold, pretension)
@@ -95,7 +92,6 @@ def test_shift_leaves_one_tendon_of_each_segment_at_the_pretension(problem, pret
 
 
 @given(problem=problems())
-@settings(deadline=None)
 def test_redistribute_pulls_the_two_tendons_beside_the_direction(problem):
     manifold, force = problem
     tension = distribute("redistribute", force, manifold)
@@ -113,7 +109,6 @@ def test_redistribute_pulls_the_two_tendons_beside_the_direction(problem):
 
 
 @given(problem=problems())
-@settings(deadline=None)
 def test_redistribute_needs_the_least_sum_of_tensions(problem):
     """Of all tensions >= 0 that make the force: by linear programming over each segment."""
     manifold, force = problem
@@ -126,7 +121,6 @@ def test_redistribute_needs_the_least_sum_of_tensions(problem):
 
 
 @given(problem=problems(), pretension=st.floats(0, 5))
-@settings(deadline=None)
 def test_clip_cuts_negative_tensions_and_nothing_else(problem, pretension):
     manifold, force = problem
     initial = initial_tension(force, manifold)
@@ -201,7 +195,6 @@ def general(pulls):
 
 
 @given(problem=spanning(), pretension=st.floats(0, 5))
-@settings(deadline=None)
 def test_least_sum_is_the_optimum_of_the_linear_program(problem, pretension):
     manifold, force = problem
     tension = distribute("least_sum", force, manifold, pretension)
@@ -213,7 +206,6 @@ def test_least_sum_is_the_optimum_of_the_linear_program(problem, pretension):
 
 
 @given(problem=spanning(), pretension=st.floats(0, 5))
-@settings(deadline=None)
 def test_general_shift_keeps_force_and_pretension_with_one_tendon_at_it(problem, pretension):
     manifold, force = problem
     tension = distribute("shift", force, manifold, pretension)

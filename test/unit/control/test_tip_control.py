@@ -47,7 +47,6 @@ def inside(control: TipControl, name: str, unit: list[float], angle: float = 2.5
 @given(UNIT)
 @example([1.0, 0.0, -1.0, 0.0])
 @example([0.0, 0.0, 0.0, 0.0])
-@settings(max_examples=20)
 def test_every_reachable_target_is_reached_in_the_model_within_the_limits(name, unit):
     control = control_of(name)
     target = control.kinematics.place(inside(control, name, unit))[0]
@@ -78,7 +77,6 @@ def test_no_other_place_within_the_limits_is_nearer_to_a_target_out_of_reach(nam
 
 @pytest.mark.parametrize("name", NAMES[:2])
 @given(UNIT)
-@settings(max_examples=20)
 def test_the_tip_is_that_of_arcs_of_constant_curvature(name, unit):
     """Another way to the same tip: closed form instead of the rod engine."""
     control, robot = control_of(name), ROBOTS[name]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import cantools
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.drivers.odri_can import codec, protocol
@@ -146,6 +146,7 @@ def test_frames_that_no_board_sends_are_refused_with_a_reason(identifier: int, t
         codec.decode(identifier, bytes.fromhex(text))
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(st.one_of(st.sampled_from(sorted(protocol.KINDS)), st.integers(0, 0x7FF)), st.binary(max_size=12))
 def test_any_bytes_decode_or_are_refused_and_what_decodes_encodes_again(identifier: int, data: bytes) -> None:
     try:

@@ -2,13 +2,14 @@
 """Limits, watches and safety logic give the same bits interpreted and compiled, whatever comes."""
 
 import dataclasses
+import functools
 import math
 from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from own_tendons import restated, with_own
+from changed_robots import restated, with_own
 from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits
@@ -265,26 +266,29 @@ def run(kind, seed, changed=None):
     return seen
 
 
+@functools.cache
+def interpreted(seed):
+    return run(TendonSafety, seed)
+
+
 def test_both_forms_give_the_same_bits(compiled):
     fast = by_hand(compiled.TendonSafety, compiled.ReadingBuffer)
     for seed in range(SEEDS):
-        interpreted, other_form = (run(kind, seed) for kind in (TendonSafety, fast))
-        for number, (one, other) in enumerate(zip(interpreted, other_form, strict=True)):
+        for number, (one, other) in enumerate(zip(interpreted(seed), run(fast, seed), strict=True)):
             assert one == other, f"seed {seed}, step {number}"
 
 
 def test_values_that_each_tendon_states_are_all_that_counts():
     """The same bits but for sentences that name the tendon, whatever stands there for all."""
     for seed in range(0, SEEDS, 4):
-        common, own = (run(TendonSafety, seed, changed) for changed in (lambda robot: robot, restated))
-        for number, (one, other) in enumerate(zip(common, own, strict=True)):
+        for number, (one, other) in enumerate(zip(interpreted(seed), run(TendonSafety, seed, restated), strict=True)):
             assert [*one[:6], *one[7:]] == [*other[:6], *other[7:]], f"seed {seed}, step {number}"
 
 
 def test_the_stories_reach_every_fault_every_limit_and_every_state():
     states, faults, limited, actions = Counter(), Counter(), Counter(), Counter()
     for seed in range(SEEDS):
-        for one in run(TendonSafety, seed):
+        for one in interpreted(seed):
             states[one[2]] += 1
             faults.update(one[5])
             actions.update([one[-4], *(name for name, found in zip(SEEN, one[-3:], strict=True) if found)])

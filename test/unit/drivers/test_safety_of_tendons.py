@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from own_tendons import with_own
+from changed_robots import with_own
 from safety_steps import TendonSafety
 from servo_stand import PERIOD_S, ServoLoop, Servos, servo_robot
 

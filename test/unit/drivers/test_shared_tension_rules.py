@@ -7,9 +7,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from changed_robots import CAPSTAN, PRELOAD_N, tension_values
+from hypothesis import given
 from hypothesis import strategies as st
-from transmitted_robots import CAPSTAN, PRELOAD_N, made, tension_values
+from robot_files import made
 
 from continuum_robot.control.limits import LIMITED_MINIMUM, LIMITED_RATE, LIMITED_TOTAL
 from continuum_robot.drivers.protocols import TendonReading
@@ -36,7 +37,6 @@ def begun(robot, tension_n=None):
     return rules
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(ROBOTS), st.integers(0, 2**32 - 1))
 def test_every_command_is_within_all_limits_and_can_be_made(robot, seed):
     rng, coupling, limits, rules = np.random.default_rng(seed), Coupling(robot), robot.limits, begun(robot)

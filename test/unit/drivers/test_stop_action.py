@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safety_steps import TendonSafety
 
@@ -361,7 +361,6 @@ def test_the_torque_goes_off_at_the_end_of_a_release_where_the_robot_file_wants_
     assert not driver.safety.torque_off_due
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["hold_tension", "hold_place"]),
     st.floats(0.1, 30.0),

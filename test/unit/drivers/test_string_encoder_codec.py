@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 from crc_oracle import crc_ccitt_false
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.drivers.string_encoder_serial import codec
@@ -188,6 +188,7 @@ def test_noise_without_a_delimiter_does_not_fill_the_memory() -> None:
     assert stream.feed(b"\x00" + codec.encode(frame)) == [frame]
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(st.one_of(st.binary(max_size=80), FRAMES.map(codec.encode)), max_size=30))
 def test_a_stream_never_raises_and_loses_no_whole_frame(chunks: list[bytes]) -> None:
     stream = codec.FrameStream()

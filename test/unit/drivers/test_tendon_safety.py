@@ -596,8 +596,8 @@ def cycles(draw, count):
 
 
 @pytest.mark.parametrize("robot", [ROBOT, TWO], ids=lambda robot: robot.name)
+@settings(max_examples=2 * settings().max_examples)
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
 def test_whatever_happens_the_output_is_finite_and_within_the_limits(robot, data):
     count, limits = robot.tendon_count, robot.limits
     safety = TendonSafety(robot)

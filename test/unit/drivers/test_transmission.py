@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from transmitted_robots import pair
+from changed_robots import pair
 
 from continuum_robot.drivers.around import REFUSED, transmitted
 from continuum_robot.drivers.motor_currents import MotorCurrents

@@ -61,14 +61,16 @@ def simulate(dynamics, force_at, tension_at, duration_s, place_m=PLACE_M):
     n, lever = dynamics.n, dynamics.displacement_gradient(np.zeros(dynamics.n))
 
     def acceleration(c, v, t):
-        pushed = dynamics.jacobian(c, place_m)[:2].T @ force_at(t)
-        return dynamics.acceleration(c, v, lever.T @ tension_at(t) + pushed)
+        generalised, force = lever.T @ tension_at(t), force_at(t)
+        if force.any():
+            generalised = generalised + dynamics.jacobian(c, place_m)[:2].T @ force
+        return dynamics.acceleration(c, v, generalised)
 
-    c, v, rows, h = np.zeros(n), np.zeros(n), [], DT / 4
+    c, v, rows, h = np.zeros(n), np.zeros(n), [], DT / 2
     for k in range(round(duration_s / DT) + 1):
         t = k * DT
         rows.append((c, v, acceleration(c, v, t), tension_at(t)))
-        for i in range(4):
+        for i in range(2):
             at = t + i * h
             a1 = acceleration(c, v, at)
             a2 = acceleration(c + h / 2 * v, v + h / 2 * a1, at + h / 2)

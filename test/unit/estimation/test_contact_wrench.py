@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from contact_oracles import PlainPlaces, next_sensitivity, noise_covariance
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -32,7 +32,6 @@ def spd(generator, size, scale=1.0):
 # --- wrench
 
 
-@settings(deadline=None, max_examples=30)
 @given(SEEDS, st.sampled_from(sorted(CONTACT_TYPES)))
 def test_minimum_norm_solution_against_the_optimality_conditions(seed, contact_type):
     """johnston (60): the KKT system of min w^T W w subject to J^T w = r, A w = 0, for a residual that can be met."""
@@ -48,7 +47,6 @@ def test_minimum_norm_solution_against_the_optimality_conditions(seed, contact_t
     np.testing.assert_allclose(A @ found.wrench, 0, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=20)
 @given(SEEDS)
 def test_least_squares_in_the_metric_of_the_noise(seed):
     generator = np.random.default_rng(seed)
@@ -172,7 +170,6 @@ def algebra_of(n):
     return BudgetAlgebra(1e-9 * np.eye(n), 1)
 
 
-@settings(deadline=None, max_examples=20)
 @given(SEEDS)
 def test_sensitivity_follows_the_observer(seed):
     """dr/dx Delta x is what a constant error makes of the observer; the first momentum counts, as in johnston (65)."""
@@ -256,7 +253,6 @@ def test_sensitivity_needs_positive_gains():
 # --- place
 
 
-@settings(deadline=None, max_examples=20)
 @given(SEEDS, st.integers(1, 6))
 def test_the_likelihood_of_places_is_that_of_numpy_for_any_number_of_directions(seed, free):
     generator, size, count = np.random.default_rng(seed), 8, 6

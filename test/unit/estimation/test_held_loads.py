@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from displacement_robots import stiffer, with_servos, with_tendons
+from changed_robots import stiffer, with_servos, with_tendons
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.held_loads import HeldLoads

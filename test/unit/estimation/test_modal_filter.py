@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
@@ -92,7 +92,6 @@ def test_jittering_steps_reuse_the_settled_gain_and_lose_nothing():
 
 
 @given(seed=st.integers(0, 2**32 - 1), lost=st.sets(st.integers(0, 3), min_size=2, max_size=4))
-@settings(deadline=None, max_examples=30)
 def test_what_is_not_seen_is_nan_with_infinite_variance_and_comes_back(seed, lost):
     rng = np.random.default_rng(seed)
     filtered, c = make(), rng.normal(size=3)

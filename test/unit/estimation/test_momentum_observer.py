@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
@@ -31,7 +31,6 @@ def follow(observer, contact, dt, cycles, known=0.0):
     return np.array(found)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.floats(0.1, 200), st.floats(1e-4, 1e-2), st.floats(-50, 50))
 def test_step_response_has_the_stated_pole_and_unit_gain(gain, dt, known):
     found = follow(MomentumObserver([gain], 0), lambda _: np.array([3.0]), dt, 200, known)[:, 0]
@@ -55,7 +54,6 @@ def test_channels_have_gains_of_their_own():
     np.testing.assert_allclose(found[-1], 1 - (1 + np.array([2.0, 50.0]) * DT) ** -499.0, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 50), st.integers(0, 10**6))
 def test_resets_leave_the_residual_as_it_is(cycles, seed):
     generator = np.random.default_rng(seed)
@@ -159,7 +157,6 @@ def test_deviation_is_blinded_by_what_is_not_a_number():
     assert deviation.update(terms, [0.0], [0.0], [0.0]) == 0
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(1, 60), st.floats(-5, 5), st.floats(-5, 5))
 def test_smoothing_keeps_constants_and_delays_ramps_by_what_it_states(points, start, slope):
     smoother = BackwardGaussian(points)

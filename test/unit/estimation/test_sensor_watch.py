@@ -61,7 +61,7 @@ def run(estimator, motion, corrupt, duration_s, start_s=0.0):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 def test_a_sound_robot_is_never_called_unobservable(seed):
     estimator, motion = make(), Motion(seed)
     for t, estimate in run(estimator, motion, lambda _t, y, _p: y, 4.0):
@@ -91,7 +91,6 @@ def fault_of(kind, sensor, size_m, start_s):
     size_m=st.one_of(st.floats(0.03, 0.1), st.floats(-0.1, -0.03)),
 )
 @example(seed=100, kind="frozen", string=0, size_m=0.03)
-@settings(deadline=None, max_examples=20)
 def test_a_wrong_string_never_makes_a_wrong_shape_silently(seed, kind, string, size_m):
     """The four strings and two capstans make a square set: without one of them something cannot be seen."""
     estimator, motion = make(), Motion(seed)

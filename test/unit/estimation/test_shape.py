@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
@@ -54,7 +54,6 @@ def readings(name, c):
 
 @each
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=25)
 def test_readings_of_the_model_give_its_coefficients_back(name, seed):
     rng = np.random.default_rng(seed)
     rod, estimator = RODS[name], ESTIMATORS[name]

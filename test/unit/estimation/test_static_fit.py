@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from displacement_robots import fitted, stiffer, with_servos, with_tendons
+from changed_robots import fitted, stiffer, with_servos, with_tendons
 
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.errors import ParameterError

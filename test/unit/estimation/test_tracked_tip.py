@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
@@ -20,7 +20,6 @@ ROBOT = load_robot("opencr_five_tendon")
 SHAPE_S = 0.01
 
 
-@settings(max_examples=20)
 @given(st.integers(1, 40), st.integers(0, 1000))
 def test_without_drift_it_is_regularised_least_squares(count, seed):
     rng = np.random.default_rng(seed)

@@ -1,25 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from pictures import shows_something
+from paper_runs import drawn, run
 from reference_data import reference_file
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import experiments
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def run(name, **options):
-    return experiments()[name].run(options)
-
-
-def drawn(name, result, folder):
-    files = experiments()[name].draw(result, folder)
-    return bool(files) and all(shows_something(file) for file in files)
 
 
 def test_solve_speaks_the_conventions_of_the_reference_data():

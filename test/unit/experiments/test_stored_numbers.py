@@ -20,20 +20,9 @@ from continuum_robot.experiments.experiment import EXACT, Experiment, Result, To
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, deviations, read_stored, run_timed
 from continuum_robot.robot.schema import quantity
 
-# Run again by every `make test`; all others by `make test LONG=1`, some of them for a quarter of an hour.
-IN_EVERY_RUN = {
-    "ha.experiments",
-    "ha.loaded",
-    "ha.unloaded",
-    "muhmann.coriolis",
-    "muhmann.energies",
-    "rucker.fig1",
-    "rucker.sag",
-    "wang.calibration",
-    "wang.jacobians",
-    "wang.micro_motion",
-    "wang.rod",
-}
+# Run again here by every `make test`, as others are by the tests of their papers (paper_runs.py); all by `make test
+# LONG=1`, some of them for a quarter of an hour.
+IN_EVERY_RUN = {"muhmann.coriolis", "muhmann.energies"}
 STORED_EXPERIMENTS = sorted(name for name in experiments() if read_stored(name) is not None)
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in STORED_EXPERIMENTS if name not in IN_EVERY_RUN]
 

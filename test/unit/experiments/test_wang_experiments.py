@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
+from paper_runs import drawn, run
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.experiment import experiments
-
-PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def run(name, folder, **options):
-    experiment = experiments()[name]
-    result = experiment.run(options)
-    files = experiment.draw(result, folder)
-    assert files
-    assert all(file.read_bytes().startswith(PNG) for file in files)
-    return result
 
 
 def test_micro_motion_turns_with_a_moment_error_and_not_without(tmp_path):
-    result = run("wang.micro_motion", tmp_path)
+    result = run("wang.micro_motion")
+    assert drawn("wang.micro_motion", result, tmp_path)
     assert result["lambda0_has_turning_point"] is False
     assert result["lambda_linear_has_turning_point"] is True
     turn = result["turning_point_qs_mm"]
@@ -31,21 +21,23 @@ def test_micro_motion_turns_with_a_moment_error_and_not_without(tmp_path):
     ideal = np.array(result["lambda0_tip_path_um"])
     assert (np.diff(ideal[:, 0]) < 1e-6).all()
     assert (np.diff(ideal[:, 1]) > -1e-6).all()
-    without = experiments()["wang.micro_motion"].run({"k_lambda0_nmm": 0, "k_lambdaq_n": 0})
+    without = run("wang.micro_motion", k_lambda0_nmm=0, k_lambdaq_n=0)
     assert np.isnan(without["turning_point_qs_mm"])
     with pytest.raises(ParameterError, match="deepest_mm"):
-        experiments()["wang.micro_motion"].run({"deepest_mm": 45})
+        run("wang.micro_motion", deepest_mm=45)
 
 
 def test_jacobians_are_tangents(tmp_path):
-    result = run("wang.jacobians", tmp_path)
+    result = run("wang.jacobians")
+    assert drawn("wang.jacobians", result, tmp_path)
     for key in ("macro_configuration", "macro_backbones", "micro_lambda0", "micro_lambda_linear", "identification"):
         assert result[f"{key}_error"] < 1e-8
     assert result["identification_from_tangent_median_deg"] < 10
 
 
 def test_calibration_recovers_both_parameters(tmp_path):
-    result = run("wang.calibration", tmp_path)
+    result = run("wang.calibration")
+    assert drawn("wang.calibration", result, tmp_path)
     for key in ("recovered_k_lambda0_error_percent", "recovered_k_lambdaq_error_percent"):
         assert result[key] < 3
         assert result[f"paper_step_{key}"] < 3
@@ -58,11 +50,13 @@ def test_calibration_recovers_both_parameters(tmp_path):
 
 
 def test_approach_is_drawn(tmp_path):
-    run("wang.approach", tmp_path, targets=1, duration_s=6)
+    result = run("wang.approach", targets=1, duration_s=6)
+    assert drawn("wang.approach", result, tmp_path)
 
 
 def test_rod_engine_agrees_where_the_simple_model_speaks_and_goes_on(tmp_path):
-    result = run("wang.rod", tmp_path, samples=7, grid=2)
+    result = run("wang.rod", samples=7, grid=2)
+    assert drawn("wang.rod", result, tmp_path)
     # The simple model stiffens a bend by the secondary backbones' lengths, (r theta / L)^2 / 2 of it.
     assert result["rod_from_simple_percent"] < 1
     assert result["held_has_turning_point"] is True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.spatial.transform import Rotation
@@ -31,7 +31,6 @@ def integrated(phi, theta, length, s):
 
 
 @given(phi=PHI, theta=THETA, fraction=st.floats(0.01, 1.0))
-@settings(deadline=None, max_examples=60)
 def test_an_arc_solves_the_kinematic_equation(phi, theta, fraction):
     length = 0.2
     np.testing.assert_allclose(
@@ -40,7 +39,6 @@ def test_an_arc_solves_the_kinematic_equation(phi, theta, fraction):
 
 
 @given(phi=PHI, theta=THETA)
-@settings(deadline=None)
 def test_rotation_of_the_tip_is_about_the_axis_across_the_bending_direction(phi, theta):
     expected = Rotation.from_rotvec(theta * np.array([-np.sin(phi), np.cos(phi), 0.0])).as_matrix()
     np.testing.assert_allclose(arc_pose(phi, theta, 0.3, 0.3)[:3, :3], expected, atol=1e-14)
@@ -54,7 +52,6 @@ def test_the_tip_moves_towards_phi():
 
 
 @given(phi=PHI, theta=THETA)
-@settings(deadline=None)
 def test_bending_backwards_is_bending_the_other_way(phi, theta):
     np.testing.assert_allclose(arc_pose(phi, -theta, 0.2, 0.2), arc_pose(phi + np.pi, theta, 0.2, 0.2), atol=1e-13)
 
@@ -80,7 +77,6 @@ def test_central_differences_stay_smooth_through_straight():
 
 
 @given(seed=st.integers(0, 500), fraction=st.floats(0, 1))
-@settings(deadline=None)
 def test_a_backbone_chains_its_segments(seed, fraction):
     rng = np.random.default_rng(seed)
     m = rng.integers(1, 5)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -30,7 +30,6 @@ def test_the_matrices_of_the_paper_for_four_tendons():
 
 
 @given(n=COUNTS, offset=OFFSETS, clarke=arrays(float, (3, 2), elements=LENGTHS))
-@settings(deadline=None)
 def test_one_segment_round_trips_and_obeys_the_tendon_constraint(n, offset, clarke):
     transform = ClarkeTransform(n, offset)
     np.testing.assert_allclose(transform.matrix @ transform.inverse, np.eye(2), atol=1e-14)
@@ -42,7 +41,6 @@ def test_one_segment_round_trips_and_obeys_the_tendon_constraint(n, offset, clar
 
 
 @given(n=COUNTS, offset=OFFSETS, phi=st.floats(-3.1, 3.1), theta=st.floats(1e-6, 7.0), radius=st.floats(1e-3, 0.1))
-@settings(deadline=None)
 def test_arc_parameters_round_trip_past_a_half_turn_of_bending(n, offset, phi, theta, radius):
     clarke = clarke_from_arc(phi, theta, radius)
     found_phi, found_theta = arc_from_clarke(clarke, radius)
@@ -68,7 +66,6 @@ def test_straight_has_no_bending_and_arcs_come_in_batches():
 
 
 @given(manifold=manifolds(), seed=st.integers(0, 1000))
-@settings(deadline=None)
 def test_displacements_sum_over_the_segments_that_a_tendon_runs_through(manifold, seed):
     clarke = np.random.default_rng(seed).uniform(-0.02, 0.02, manifold.coordinate_count)
     expected = []
@@ -83,7 +80,6 @@ def test_displacements_sum_over_the_segments_that_a_tendon_runs_through(manifold
 
 
 @given(manifold=manifolds(), seed=st.integers(0, 1000))
-@settings(deadline=None)
 def test_manifold_round_trip_is_the_least_squares_fit(manifold, seed):
     rng = np.random.default_rng(seed)
     clarke = rng.uniform(-0.02, 0.02, (5, manifold.coordinate_count))
@@ -95,7 +91,6 @@ def test_manifold_round_trip_is_the_least_squares_fit(manifold, seed):
 
 
 @given(manifold=manifolds(), seed=st.integers(0, 1000))
-@settings(deadline=None)
 def test_generalized_force_does_the_work_of_the_tensions(manifold, seed):
     rng = np.random.default_rng(seed)
     tension = rng.uniform(0, 20, manifold.tendon_count)
@@ -113,7 +108,6 @@ def test_generalized_force_of_one_segment_is_the_papers(n):
 
 
 @given(manifold=manifolds(), seed=st.integers(0, 1000))
-@settings(deadline=None)
 def test_a_common_tension_of_a_segment_makes_no_generalized_force(manifold, seed):
     common = np.random.default_rng(seed).uniform(0, 10, manifold.segment_count)
     tension = np.concatenate(

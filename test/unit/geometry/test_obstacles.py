@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -37,7 +37,6 @@ def inside(shape, p):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(point)
-@settings(max_examples=60, deadline=None)
 def test_the_sign_tells_inside_and_the_gradient_is_the_slope(shape, point):
     obstacle, p = placed(shape), np.array(point)
     distance, gradient = obstacle.distance([p])

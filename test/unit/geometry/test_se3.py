@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.linalg import expm
@@ -20,20 +20,17 @@ def twists(draw):
 
 
 @given(a=twists())
-@settings(deadline=None)
 def test_exp_is_the_matrix_exponential(a):
     np.testing.assert_allclose(se3.exp(a), expm(se3.hat(a)), atol=1e-13)
 
 
 @given(a=twists())
-@settings(deadline=None)
 def test_log_inverts_exp(a):
     np.testing.assert_allclose(se3.log(se3.exp(a)), a, atol=1e-13)
     np.testing.assert_array_equal(se3.vee(se3.hat(a)), a)
 
 
 @given(a=twists(), b=twists(), point=COORDINATES)
-@settings(deadline=None)
 def test_group_axioms(a, b, point):
     A, B = se3.exp(a), se3.exp(b)
     np.testing.assert_allclose(A @ se3.inverse(A), np.eye(4), atol=1e-13)
@@ -43,14 +40,12 @@ def test_group_axioms(a, b, point):
 
 
 @given(a=twists(), b=twists())
-@settings(deadline=None)
 def test_adjoint_moves_twists_between_frames(a, b):
     A = se3.exp(a)
     np.testing.assert_allclose(se3.hat(se3.adjoint(A) @ b), A @ se3.hat(b) @ se3.inverse(A), atol=1e-12)
 
 
 @given(a=twists(), b=twists(), wrench=arrays(float, 6, elements=st.floats(-1, 1)))
-@settings(deadline=None)
 def test_transposed_adjoint_keeps_the_power_of_a_wrench(a, b, wrench):
     A = se3.exp(a)
     np.testing.assert_allclose((se3.adjoint(A).T @ wrench) @ b, wrench @ (se3.adjoint(A) @ b), atol=1e-12)

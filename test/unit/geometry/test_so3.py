@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial.transform import Rotation
@@ -20,27 +20,23 @@ def rotation_vectors(draw):
 
 
 @given(a=rotation_vectors(), b=arrays(float, 3, elements=st.floats(-5, 5)))
-@settings(deadline=None)
 def test_hat_is_the_cross_product_and_vee_its_inverse(a, b):
     np.testing.assert_allclose(so3.hat(a) @ b, np.cross(a, b), atol=1e-12)
     np.testing.assert_array_equal(so3.vee(so3.hat(a)), a)
 
 
 @given(a=rotation_vectors())
-@settings(deadline=None)
 def test_exp_agrees_with_scipy(a):
     np.testing.assert_allclose(so3.exp(a), Rotation.from_rotvec(a).as_matrix(), atol=5e-15)
 
 
 @given(a=rotation_vectors())
-@settings(deadline=None)
 def test_log_inverts_exp_to_rounding_near_the_identity_and_near_a_half_turn(a):
     angle = np.linalg.norm(a)
     np.testing.assert_allclose(so3.log(so3.exp(a)), a, atol=4e-16 + 4e-15 * angle)
 
 
 @given(a=rotation_vectors(), b=rotation_vectors())
-@settings(deadline=None)
 def test_group_axioms(a, b):
     A, B = so3.exp(a), so3.exp(b)
     np.testing.assert_allclose(A @ so3.exp(-a), np.eye(3), atol=1e-14)
@@ -59,7 +55,6 @@ def test_log_of_exact_half_turns(axis):
 
 
 @given(a=rotation_vectors(), direction=arrays(float, 3, elements=st.floats(-1, 1)))
-@settings(deadline=None)
 def test_left_jacobian_against_central_differences(a, direction):
     h = 1e-5
     plus, minus = so3.exp(a + h * direction), so3.exp(a - h * direction)
@@ -68,7 +63,6 @@ def test_left_jacobian_against_central_differences(a, direction):
 
 
 @given(a=rotation_vectors())
-@settings(deadline=None)
 def test_left_jacobian_inverse(a):
     np.testing.assert_allclose(so3.left_jacobian(a) @ so3.left_jacobian_inverse(a), np.eye(3), atol=1e-13)
 
@@ -80,7 +74,6 @@ def test_series_and_closed_form_meet():
 
 
 @given(a=rotation_vectors())
-@settings(deadline=None)
 def test_quaternions_are_w_first_and_agree_with_scipy(a):
     R = so3.exp(a)
     quaternion = so3.quaternion_from_matrix(R)

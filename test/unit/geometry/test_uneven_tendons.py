@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 from curvature import clarke_from_curvature
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from continuum_robot.control.tendon_forces import distribute
@@ -37,7 +37,6 @@ def surrounding(draw):
 
 
 @given(angles=surrounding(), other=surrounding(), seed=st.integers(0, 1000))
-@settings(deadline=None, max_examples=50)
 def test_any_tendons_that_surround_the_backbone_have_clarke_coordinates(angles, other, seed):
     manifold = ClarkeManifold(
         [len(angles), len(other)], [0.008, 0.006], [0.0, 0.0], uneven_angles_rad=[angles, other]

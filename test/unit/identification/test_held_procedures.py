@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from transmitted_robots import PRELOAD_N, pair
+from changed_robots import PRELOAD_N, pair
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.cogging import CoggingCalibration

@@ -3,7 +3,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -20,7 +20,6 @@ clarke_values = st.lists(st.floats(-0.008, 0.008), min_size=6, max_size=6).map(n
 displacements = st.lists(st.floats(-0.01, 0.004), min_size=9, max_size=9).map(np.array)
 
 
-@settings(deadline=None)
 @given(clarke=clarke_values)
 def test_consistent_displacements_give_the_clarke_transform(clarke):
     given_m = TAUT.manifold.displacement(clarke)
@@ -30,7 +29,6 @@ def test_consistent_displacements_give_the_clarke_transform(clarke):
     assert not shape.slack.any()
 
 
-@settings(deadline=None, max_examples=50)
 @given(clarke=clarke_values, common=st.floats(0, 0.002))
 @example(clarke=np.zeros(6), common=0.001953125)  # rounding of the huge tensions of co-contraction
 def test_co_contraction_of_one_segment_is_projected_out(clarke, common):
@@ -54,7 +52,6 @@ def test_one_taut_tendon_bends_uniformly_to_its_end(tendon):
     assert not shape.slack[0, tendon]
 
 
-@settings(deadline=None, max_examples=20)
 @given(displacement=displacements)
 def test_agrees_with_a_general_optimiser(displacement):
     """The same convex problem, unconstrained with elastic tendons, by BFGS on its energy."""
@@ -76,7 +73,6 @@ def test_agrees_with_a_general_optimiser(displacement):
     assert value <= other.fun * (1 + 1e-6) + 1e-9
 
 
-@settings(deadline=None, max_examples=50)
 @given(displacement=displacements.map(lambda q: q - q.max()))
 def test_nothing_pulled_stays_straight(displacement):
     shape = TAUT.shape(displacement)

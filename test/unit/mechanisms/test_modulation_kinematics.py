@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import root
 
@@ -89,7 +89,6 @@ def close(found, desired, tolerance=1e-8):
     assert (np.abs(found - desired) <= tolerance * (np.abs(desired).max(axis=0) + 1e-5)).all(), (found, desired)
 
 
-@settings(deadline=None, max_examples=60)
 @given(angles, planes, depths)
 def test_the_jacobians_are_those_of_the_printed_matrices(theta, delta, insertion):
     found = jacobians(SEGMENT, theta, delta, insertion, ERROR)
@@ -114,7 +113,6 @@ def test_the_jacobians_are_those_of_the_printed_matrices(theta, delta, insertion
     close(np.column_stack([found.macro_psi, found.micro, found.identification]), through)  # (62)
 
 
-@settings(deadline=None, max_examples=40)
 @given(angles, planes, st.floats(0.001, 0.043))
 def test_the_appendix_as_printed_gives_the_same_derivatives(theta, delta, insertion):
     """(37) to (41) with A, B, S_0, C_0, S_1; the partial derivatives of A and B by complex steps."""
@@ -157,7 +155,6 @@ def test_the_appendix_as_printed_gives_the_same_derivatives(theta, delta, insert
         close(phi[:, 3 + index], inverse @ [-by, 0])  # (40)
 
 
-@settings(deadline=None, max_examples=30)
 @given(angles, planes, st.floats(0.001, 0.0435))
 def test_moments_balance_as_a_root_of_the_printed_equations(theta, delta, insertion):
     """scipy's root of (7) and (17) with the lengths (4) to (6), in theta_s and theta'."""
@@ -185,7 +182,6 @@ def test_moments_balance_as_a_root_of_the_printed_equations(theta, delta, insert
     np.testing.assert_allclose(found, solved.x, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=30)
 @given(angles, planes, st.floats(0, 0.0443))
 def test_a_wire_without_stiffness_changes_nothing(theta, delta, insertion):
     idle = replace(SEGMENT, modulation_stiffness_nm2=0.0)
@@ -217,7 +213,6 @@ def test_a_straight_segment_with_a_moment_error_has_no_macro_jacobian():
     assert np.isfinite(macro_jacobian(SEGMENT, jacobians(SEGMENT, np.pi / 2, 0.0, 0.01, vanishing))).all()
 
 
-@settings(deadline=None, max_examples=30)
 @given(angles.filter(lambda theta: abs(theta - np.pi / 2) > 1e-3), planes, depths)
 def test_macro_jacobian_is_the_pseudo_inverse_that_is_printed(theta, delta, insertion):
     found = jacobians(SEGMENT, theta, delta, insertion, ERROR)
@@ -229,7 +224,6 @@ def test_macro_jacobian_is_the_pseudo_inverse_that_is_printed(theta, delta, inse
     np.testing.assert_allclose(macro_jacobian(SEGMENT, found), printed, rtol=1e-8, atol=1e-8 * np.abs(printed).max())
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.floats(0.05, np.pi / 2 - 1e-6), st.floats(-3, 3))
 def test_displacements_and_configuration_are_inverse(theta, delta):
     pulled = SEGMENT.backbone_displacement_m(theta, delta)
@@ -274,7 +268,6 @@ def test_arrays_give_what_single_values_give():
         np.testing.assert_allclose(together.identification[row, column], alone.identification, rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.floats(0.05, 1.99), planes, depths)
 def test_a_table_over_theta_has_continuous_jacobians(theta, delta, insertion):
     columns = []

@@ -26,7 +26,7 @@ def test_the_jacobian_of_the_lengths_is_their_slope():
     np.testing.assert_allclose(statics.length_jacobian(at, PULL), slopes(lengths, at.tension_n, 1e-5).T, rtol=1e-4)
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.floats(-0.8, 0.8))
 def test_lengths_of_a_pose_lead_back_to_it(power):
     statics = five_links()

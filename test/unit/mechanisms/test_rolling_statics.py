@@ -3,7 +3,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference_data import reference_file
 from rolling import chain, five_links, potential, slopes
@@ -39,7 +39,6 @@ def test_reference_equilibria():
         assert found.residual < 1e-12
 
 
-@settings(deadline=None, max_examples=25)
 @given(ratios, st.floats(0.01, 1000.0))
 def test_the_unloaded_pose_depends_on_the_ratio_of_the_tensions_alone(ratio, factor):
     statics = five_links()
@@ -110,7 +109,6 @@ def test_moments_are_the_slopes_of_the_potential():
     np.testing.assert_allclose(same, force, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=20)
 @given(ratios, st.floats(-0.15, 0.15), st.floats(-0.15, 0.15))
 def test_a_root_finder_of_another_kind_finds_the_same_pose(ratio, share_x, share_y):
     """Scipy's hybrid method on the slopes of the potential, which knows neither forces nor second derivatives."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from changed_robots import pair, pair_values
+from hypothesis import given
 from hypothesis import strategies as st
-from transmitted_robots import made, pair, pair_values
+from robot_files import made
 
 from continuum_robot.app.running.simulation_level import choose_level
 from continuum_robot.errors import ParameterError, RobotFileError
@@ -104,7 +105,6 @@ def test_robots_without_a_transmission_have_none():
     assert robot.motor_count == robot.tendon_count == 9
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 2e-3))
 def test_power_is_conserved_and_round_trips_end_where_they_began(seed, layer_m):
     """tau . dx = F . dq for any matrix and any layers, by differences of the map of places."""

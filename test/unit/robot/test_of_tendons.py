@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from own_tendons import SMALL_SPOOLS, restated, with_own
+from changed_robots import SMALL_SPOOLS, restated, with_own
 from robot_files import changed_robot, made, robot_values
 
 from continuum_robot.errors import RobotFileError

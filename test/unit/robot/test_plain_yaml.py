@@ -114,9 +114,6 @@ def test_shipped_files_are_far_within_the_bounds(path):
     assert reader.depth * 3 <= BOUNDS.depth
 
 
-# A whole robot file takes some 30 ms.
-FEW = settings(max_examples=max(20, settings().max_examples // 5))
-
 # The fuzzer. Whatever is handed in: read within the bounds, or the one declared error.
 
 GOOD = robot_values()
@@ -163,6 +160,7 @@ def refused_or_read(text: str) -> None:
     assert len(message) < 10_000
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(FRAGMENTS | st.text(max_size=4), max_size=60))
 @example(["!!float ", "1:1:1:1.0"])
 @example(["- ", "!!int ", "''"])
@@ -192,7 +190,6 @@ def places(value, path=()):
 PLACES = [place for place in places(GOOD) if place]
 
 
-@FEW
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
 @example([(("segments", 0, "length_m"), 10**400)])
 @example([(("segments", 0, "basis", "kind"), {})])
@@ -212,7 +209,6 @@ def test_a_good_file_with_odd_values_anywhere_is_read_or_refused(changes):
     refused_or_read(yaml.dump(robot, allow_unicode=True))
 
 
-@FEW
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), min_size=1, max_size=3))
 def test_a_good_file_with_parts_in_wrong_places_is_read_or_refused(swaps):
     robot = copy.deepcopy(GOOD)
@@ -233,7 +229,6 @@ def test_a_good_file_with_parts_in_wrong_places_is_read_or_refused(swaps):
     refused_or_read(yaml.dump(robot, allow_unicode=True))
 
 
-@FEW
 @given(st.integers(0, 2000), st.text(max_size=6))
 def test_a_good_file_with_a_slip_of_the_hand_is_read_or_refused(position, typed):
     text = find_robot_file("two_segment").read_text(encoding="utf-8")

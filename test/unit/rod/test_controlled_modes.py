@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mode_robots import with_modes
+from changed_robots import with_modes
 from scipy.linalg import eigh
 from scipy.optimize import linprog, minimize
 

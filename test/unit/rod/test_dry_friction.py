@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ways import PATHS, refined
 
@@ -31,14 +31,12 @@ def forces(path: list[float], anchor: float = 0.0) -> list[float]:
     return found
 
 
-@settings(deadline=None)
 @given(PATHS, st.integers(2, 7))
 def test_force_depends_on_the_way_not_on_the_steps(path, pieces):
     start = [0.0, *path]
     assert np.allclose(forces(refined(start, pieces))[pieces - 1 :: pieces], forces(start)[1:], atol=1e-12)
 
 
-@settings(deadline=None)
 @given(PATHS)
 def test_force_is_bounded_and_anchors_follow_at_the_limit(path):
     state = np.zeros(1)
@@ -51,14 +49,12 @@ def test_force_is_bounded_and_anchors_follow_at_the_limit(path):
         state = moved
 
 
-@settings(deadline=None)
 @given(PATHS, st.floats(-2, 2), st.floats(-2, 2))
 def test_a_loop_closes_from_its_first_return_on(path, low, high):
     loops = forces([0.0, *path, low, high, low, high, low, high])
     assert loops[-4:-2] == pytest.approx(loops[-2:], abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.floats(0.5, 2), st.floats(0, 1), st.floats(0, 1))
 def test_a_small_loop_is_forgotten_at_its_corner(peak, inner, fraction):
     """Return-point memory: an excursion that comes back to where it left the way leaves no trace."""
@@ -70,7 +66,6 @@ def test_a_small_loop_is_forgotten_at_its_corner(peak, inner, fraction):
     assert looped[4] == pytest.approx(plain[2], abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.floats(-2, 2), st.floats(-2, 2))
 def test_force_is_the_slope_of_the_energy(position, anchor):
     step = 1e-6
@@ -79,7 +74,6 @@ def test_force_is_the_slope_of_the_energy(position, anchor):
     assert (up - down) / (2 * step) == pytest.approx(force, abs=1e-5)
 
 
-@settings(deadline=None, max_examples=25)
 @given(PATHS)
 def test_a_closed_loop_never_gives_energy(path):
     """What the force takes along a way that goes again and again around the same loop."""

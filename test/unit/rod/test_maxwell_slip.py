@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ways import PATHS, refined
 
@@ -39,7 +39,6 @@ def test_first_push_grows_as_an_exponential_at_the_knots():
     assert forces([100.0, -100.0]) == pytest.approx([LIMIT, -LIMIT])
 
 
-@settings(deadline=None)
 @given(st.floats(0.01, 2), st.floats(0, 1))
 def test_after_a_turn_the_curve_is_twice_as_wide(turn, fraction):
     """Masing's rule: f(turn) - f(x) = 2 f_first((turn - x) / 2)."""
@@ -48,7 +47,6 @@ def test_after_a_turn_the_curve_is_twice_as_wide(turn, fraction):
     assert at_turn - after == pytest.approx(2 * forces([back / 2])[0], abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.floats(0.05, 1), st.floats(0.05, 0.95))
 def test_an_inner_loop_closes_and_is_forgotten(turn, fraction):
     way = [turn, -turn, turn]
@@ -56,14 +54,12 @@ def test_an_inner_loop_closes_and_is_forgotten(turn, fraction):
     assert forces(inner)[-1] == pytest.approx(forces(way)[-1], abs=1e-12)
 
 
-@settings(deadline=None)
 @given(PATHS, st.integers(2, 7))
 def test_force_depends_on_the_way_not_on_the_steps(path, pieces):
     start = [0.0, *path]
     assert np.allclose(forces(refined(start, pieces))[pieces - 1 :: pieces], forces(start)[1:], atol=1e-12)
 
 
-@settings(deadline=None)
 @given(PATHS)
 def test_a_closed_way_takes_energy(path):
     slip, work = line(), 0.0
@@ -76,7 +72,6 @@ def test_a_closed_way_takes_energy(path):
     assert work >= -1e-9
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=1, max_size=8), st.floats(0, 6.3))
 def test_no_direction_of_a_plane_is_preferred(path, angle_rad):
     turn = np.array([[np.cos(angle_rad), -np.sin(angle_rad)], [np.sin(angle_rad), np.cos(angle_rad)]])
@@ -94,7 +89,6 @@ def test_in_a_plane_along_a_line_it_is_that_of_the_line():
     assert [float(direction @ plane.move([direction * at])[0]) for at in way] == pytest.approx(forces(way))
 
 
-@settings(deadline=None)
 @given(PATHS, st.floats(-2, 2))
 def test_the_law_near_the_anchors_is_the_same(path, ahead):
     slip = line()

@@ -374,19 +374,19 @@ def test_energy_is_behind_it():
     """Maxwell: d tip / d tension = - d length / d force, with junctions; without the junction load it fails."""
 
     def slopes(junction_load: bool) -> tuple[np.ndarray, np.ndarray]:
-        rod, force, h = two_sections(), np.array([0.1, 0.2, -0.1]), 1e-4
-        moves, shortens = np.zeros((4, 3)), np.zeros((4, 3))
+        """Along one direction that is none of the axes."""
+        rod, force, h, along = two_sections(), np.array([0.1, 0.2, -0.1]), 1e-4, np.array([0.6, -0.48, 0.64])
+        moves, shortens = np.zeros(4), np.zeros(4)
         for sign in (1, -1):
             for j in range(4):
                 tension = TENSIONS + sign * h * np.eye(4)[j]
-                moves[j] += sign * solve(rod, tension, at_tip(rod, force), junction_load=junction_load).tip_m
-            for axis in range(3):
-                loads = at_tip(rod, force + sign * h * np.eye(3)[axis])
-                shortens[:, axis] -= sign * solve(rod, TENSIONS, loads, junction_load=junction_load).tendon_lengths_m
+                moves[j] += sign * along @ solve(rod, tension, at_tip(rod, force), junction_load=junction_load).tip_m
+            loads = at_tip(rod, force + sign * h * along)
+            shortens -= sign * solve(rod, TENSIONS, loads, junction_load=junction_load).tendon_lengths_m
         return moves / (2 * h), shortens / (2 * h)
 
     moves, shortens = slopes(True)
-    assert np.abs(moves).max() > 0.01
+    assert np.abs(moves).max() > 5e-3
     assert moves == pytest.approx(shortens, abs=1e-8)
     moves, shortens = slopes(False)
     assert np.abs(moves - shortens).max() > 1e-4

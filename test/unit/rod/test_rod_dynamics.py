@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 from curvature import clarke_from_curvature
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
@@ -43,7 +43,6 @@ def test_mass_matrix_is_symmetric_and_positive_definite(both):
         c=st.lists(st.floats(-1, 1), min_size=rod.n, max_size=rod.n),
         bending_rad=st.sampled_from([0.0, 1e-6, 1.0, 4.0]),
     )
-    @settings(deadline=None, max_examples=40)
     def check(c, bending_rad):
         scale = next(iter(shapes(robot, 0, 1, bending_rad)))[0]
         mass = rod.terms(np.array(c) * np.abs(scale), np.zeros(rod.n)).mass

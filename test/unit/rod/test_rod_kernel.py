@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rod_oracle import rod_poses, strain_at
 from rod_robots import uneven
@@ -110,7 +110,6 @@ def test_the_library_computes_what_numpy_does(robot):
     close(lengths.gradient, gradient, 1e-13)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(FAMILIES),
     st.integers(0, 5),

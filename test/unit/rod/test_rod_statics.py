@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 from curvature import clarke_from_curvature
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
@@ -20,7 +20,6 @@ TWO = Rod(load_robot("two_segment"))
 
 
 @given(tension=st.lists(st.floats(0, 2.5), min_size=10, max_size=10))
-@settings(deadline=None, max_examples=30)
 def test_nothing_accelerates_in_equilibrium(tension):
     c, still = TWO.equilibrium(tension, settle=False).c, np.zeros(4)
     acceleration = TWO.acceleration(c, still, TWO.displacement_gradient(c).T @ tension)

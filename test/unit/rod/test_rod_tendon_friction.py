@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
@@ -59,7 +59,6 @@ def strand(robot: Robot, rod: Rod, c: np.ndarray, angle: float, mu: float, f0: f
     return tensions
 
 
-@settings(deadline=None, max_examples=40)
 @given(c=shapes, mu=frictions, angle=st.sampled_from([0, np.pi / 2, np.pi, 3 * np.pi / 2]))
 def test_tension_never_rises_and_stays_positive_and_the_share_is_that_of_the_strand(known, c, mu, angle):
     robot, rod = known

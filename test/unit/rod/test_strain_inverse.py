@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strain_rods import BENDING_NM2, LENGTH_M, basis, cantilever, path, rest
 
@@ -34,7 +34,6 @@ def problem(**others):
     return cantilever(basis(3, shear_order=1, extension_order=1, **others), TENDONS, loads=SIDE)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(0.05, 3.0), min_size=3, max_size=3), st.permutations(range(4)))
 def test_displacements_of_known_tensions_give_them_back(pulls, order):
     """Two neighbouring straight tendons and the helical one, the others slack or just taut."""

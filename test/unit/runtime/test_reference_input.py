@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.control.references import ClarkeReference, blend
@@ -115,7 +115,6 @@ def test_a_bad_reference_is_refused_and_counted(bad):
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.1, 5.0))
-@settings(deadline=None)
 def test_the_blend_is_consistent_with_its_derivatives(x, duration_s):
     step_s = 1e-5 * duration_s
     time_s = x * duration_s

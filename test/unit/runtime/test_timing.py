@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
@@ -17,7 +17,6 @@ MS = 1_000_000
 
 
 @given(st.lists(st.integers(0, 19_000_000), min_size=1, max_size=300), st.floats(0.01, 1.0))
-@settings(deadline=None)
 def test_quantiles_are_right_to_a_bin(times_ns, fraction):
     histogram = Histogram(bin_us=5.0)
     for time_ns in times_ns:

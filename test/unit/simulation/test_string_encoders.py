@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
@@ -25,7 +25,6 @@ def over_the_stroke(count, samples=6000, stroke_m=SETTINGS.stroke_m):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None, max_examples=20)
 def test_mean_and_largest_error_are_the_papers(seed):
     model = StringEncoderModel(3, SETTINGS, np.random.default_rng(seed))
     truth = over_the_stroke(3)

@@ -7,7 +7,8 @@ from functools import lru_cache, partial
 
 import numpy as np
 import pytest
-from transmitted_robots import made, pair, pair_values, tension_values
+from changed_robots import pair, pair_values, tension_values
+from robot_files import made
 
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.coupling import Coupling

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The experiments of johnston: the simulated segment, its contacts, two segments."""
+
 import json
 import math
 
@@ -6,15 +8,21 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.johnston.bench import RIM_M, Bench, force_sensor
+from continuum_robot.experiments.johnston.contact_sweep import Recording, score
+from continuum_robot.experiments.johnston.multisegment import distal_alone, multisegment
 from continuum_robot.experiments.johnston.noise import FORCE_N, ramped
 from continuum_robot.experiments.johnston.segment import CapstanModel, Observers, perturbed, point_force
+from continuum_robot.experiments.johnston.sweep_rig import CASES, PLACES_M, Case, cases
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.rod import Rod
+
+# --- the simulated segment
 
 
 @pytest.fixture(scope="module")
@@ -157,3 +165,98 @@ def test_state_uncertainty_of_a_force():
         rows = np.array(result[f"gmo_mean_rmse_{axis}_by_level_n"])
         assert rows[-1] > rows[0]
         assert result[f"gmo_error_20_percent_max_rmse_{axis}_n"] >= rows[-1]
+
+
+# --- contacts at all places
+
+
+def recording(truth, force, statistic):
+    time_s = np.arange(len(truth)) * 0.1
+    return Recording(
+        Case("+x", 3, 108.0),
+        time_s,
+        np.column_stack([truth, np.zeros(len(truth))]),
+        {"kalman_disturbance_observer": np.column_stack([force, np.zeros(len(truth))])},
+        {"kalman_disturbance_observer": np.array(statistic)},
+        {"kalman_disturbance_observer": np.full(len(truth), 0.15)},
+        np.zeros(0, dtype=bool),
+        np.zeros((0, 0)),
+    )
+
+
+def test_cases_are_those_of_table_7():
+    every = cases(20)
+    assert len(every) == 20
+    assert [case.arc_length_m for case in every[:5]] == list(PLACES_M)
+    assert {case.direction for case in every} == set(CASES)
+    assert [case.speed_deg for case in every if case.direction == "-y"] == list(CASES["-y"]) == [180, 144, 108, 72, 36]
+    assert len(cases(2)) == 2
+
+
+def test_score_counts_delay_from_the_touch_and_missed_force_as_error():
+    truth = np.array([0.0] * 10 + [5.0] * 10)
+    statistic = [0.5] * 14 + [2.0] * 6
+    run = recording(truth, truth, statistic)
+    found = score(run, "kalman_disturbance_observer")
+    assert found.delay_ms == pytest.approx(600)  # two cycles above the threshold come before the third
+    assert found.early == 0
+    assert found.place_m == 0.15
+    assert found.contact_error_n == pytest.approx(5 * np.sqrt(6 / 10))
+
+
+def test_score_counts_reports_without_contact():
+    truth = np.zeros(20)
+    statistic = [0.0] * 5 + [2.0] * 5 + [0.0] * 4 + [2.0] * 6
+    found = score(recording(truth, truth, statistic), "kalman_disturbance_observer")
+    assert found.early == 2
+    assert np.isnan(found.delay_ms)
+    spike = [0.0] * 5 + [2.0] * 2 + [0.0] * 13
+    assert score(recording(truth, truth, spike), "kalman_disturbance_observer").early == 0
+
+
+@pytest.mark.long  # half a minute; the monitor finds contacts with a wrong model in test_contact_monitor.py too
+def test_two_contacts_are_found_with_a_wrong_model():
+    result = experiments()["johnston.contact_sweep"].run({"cases": 2})
+    json.dumps(result, allow_nan=False)
+    for method in METHODS:
+        for key in (
+            "detection_rate",
+            "false_alarms",
+            "median_detection_delay_ms",
+            "force_rmse_n",
+            "arc_length_median_error_percent_of_length",
+        ):
+            assert f"{method}_{key}" in result
+    assert result["kalman_disturbance_observer_detection_rate"] == 1
+    assert result["kalman_disturbance_observer_false_alarms"] == 0
+    assert result["kalman_disturbance_observer_detection_rate_disks_3_to_5"] == 1
+    assert result["kalman_disturbance_observer_force_rmse_n"] < 2.6
+    assert result["kalman_disturbance_observer_arc_length_largest_error_disks_3_to_5_percent_of_length"] < 10
+    assert result["largest_force_n"] > 15
+
+
+# --- two segments
+
+
+def test_distal_segment_alone_is_that_of_the_robot_with_a_straight_proximal_one_at_rest():
+    robot = load_robot("vanderbilt_two_segment")
+    both, alone = Rod(robot), Rod(distal_alone(robot))
+    c = np.array([0.4, -0.9, 0.2, 0.3, -0.1, 0.2])
+    whole = np.append(np.zeros(6), c)
+    found, expected = alone.terms(c, 0 * c).force, both.terms(whole, 0 * whole).force[6:]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    # The drives of the distal segment ride on it, so that they turn with its own coefficients alone.
+    jacobian = CapstanModel(distal_alone(robot)).capstan_jacobian
+    assert jacobian.shape == (2, 6)
+
+
+@pytest.mark.long
+def test_both_couplings_have_numbers_for_both_segments():
+    options = {"farthest_deg": 10, "speed_deg_per_s": 180}
+    result = multisegment.run(options)
+    json.dumps(result, allow_nan=False)
+    assert set(multisegment.paper) <= set(result)
+    assert {key.replace("uncoupled", "coupled") for key in multisegment.paper} <= set(result)
+    # Hanging at rest, the observer of the whole robot sees less that is not there.
+    for method in ("gmo", "jfd"):
+        assert result[f"coupled_{method}_proximal_rmse_y_n"] < result[f"uncoupled_{method}_proximal_rmse_y_n"]
