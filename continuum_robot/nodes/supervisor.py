@@ -431,7 +431,7 @@ class Supervisor(ManagedNode):
             raise DeviceError(names, "does not answer: it may be active still", "End its process, then reset")
 
     async def _deactivate(self, nodes: Sequence[Managed]) -> list[Managed]:
-        """Deactivate in this order; which of those that move the robot gave no answer.
+        """Deactivate in this order; which of those that move the robot gave no answer, or are between two states.
 
         One that has no time to say that it is active moves the robot still: it is asked again.
         """
@@ -442,10 +442,11 @@ class Supervisor(ManagedNode):
                 answered = await node.refresh()
                 if node.state == "active":
                     await self._try_change(node, Transition.TRANSITION_DEACTIVATE, "inactive")
-                elif node.name in ACTORS and not answered:
+                elif node.name in ACTORS and not (answered and (node.settled or node.state == UNKNOWN)):
                     silent.append(node)
             if not silent or time.monotonic() > end_s:
                 return silent
+            await self._waiting.sleep(TICK_S)
             nodes = silent
 
     async def _noted(self, operation: Awaitable[None]) -> None:

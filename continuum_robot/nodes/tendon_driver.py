@@ -63,6 +63,7 @@ class TendonDriver(ManagedNode):
 
     # Its ramp needs the others; no program stays active that was asked to end.
     ends_first = True
+    waits_for_devices = True
     # Not made where the constructor fails before.
     _estop_listener: EstopListener | None = None
 
@@ -361,17 +362,14 @@ class TendonDriver(ManagedNode):
         self._watch_graph()
 
     def _watch_graph(self) -> None:
-        """Two writers fight over the tendons: neither is let through. Beside a controller in the cycle nobody is."""
-        if self._slot is not None:
-            others = max(0, self._commands.publishers - 1)
-            if others and not self._refused_writers:
-                self.get_logger().warning(
-                    f"{others} other program{'s' * (others > 1)} on tendon_commands: refused, the controller is in the"
-                    " driver's cycle (bring the stack up with controller topic to command the tendons yourself)"
-                )
-            self._refused_writers = others
-        elif self.loop is not None and self._commands.two_writers():
-            self._on_two_writers()
+        """Beside a controller in the cycle nobody else is let through."""
+        others = 0 if self._slot is None else max(0, self._commands.publishers - 1)
+        if others and not self._refused_writers:
+            self.get_logger().warning(
+                f"{others} other program{'s' * (others > 1)} on tendon_commands: refused, the controller is in the"
+                " driver's cycle (bring the stack up with controller topic to command the tendons yourself)"
+            )
+        self._refused_writers = others
 
     def _on_two_writers(self) -> None:
         if self.parameters.get("second_writer") == "fault" and "two_writers" not in self.faults:

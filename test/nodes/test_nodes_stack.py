@@ -123,7 +123,7 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
     controller = stack.nodes["clarke_controller"]
     owner, followed = controller._references, controller._reference
     message = ClarkeState(writer="probe", position=[aim, 0.0], velocity=[0.0, 0.0], acceleration=[0.0, 0.0])
-    before, seen = owner.claim.refused, []
+    before, seen = owner.refused, []
 
     def write():
         probe.publish(ClarkeState, "clarke_reference", message)
@@ -131,7 +131,7 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
         seen.append(followed.position[0])
 
     probe.wait(lambda: write() or owner.named, what="it was not refused")
-    assert owner.claim.refused > before
+    assert owner.refused > before
     assert owner.named == "probe"
     np.testing.assert_allclose(seen, stands, atol=1e-4)
     words = "probe writes clarke_reference beside reference_source: refused"

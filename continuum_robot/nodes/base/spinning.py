@@ -326,7 +326,10 @@ def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:
         return True
     spinner.run(node.trigger_configure)
     if node.state == "inactive" and activate:
-        spinner.run(node.trigger_activate)
+        if node.waits_for_devices and not node.clock.stepped:
+            node.trigger_activate()
+        else:
+            spinner.run(node.trigger_activate)
     return node.state == ("active" if activate else "inactive")
 
 

@@ -27,7 +27,7 @@ GRAPH_EVERY = 5
 class EstopListener:
     """Serves ``estop``, topic and service, ``estop_button`` and ``release_estop``, in a thread of its own.
 
-    A transition runs in the executor's thread, and an activation may wait for a board for a quarter of a minute.
+    A configuration runs in the executor's thread, and may wait for a board for seconds.
     """
 
     def __init__(self, context: DriverContext, inputs: EstopInputs, faults: DriverFaults) -> None:

@@ -11,7 +11,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.msg import TendonStates
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.lockstep.flow import Flow, FlowPublisher
+from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import states_layout
 from continuum_robot.robot.description import Robot
@@ -19,6 +19,8 @@ from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 FOREIGN_STATES_S = 0.5
+LOOK_EVERY = 10
+"""Cycles after which it is asked again who listens."""
 
 
 class StatePublisher:
@@ -34,6 +36,7 @@ class StatePublisher:
         self._parameters = node.parameters
         self._trips: RoundTripStatistics | None = None
         self.newest = 0
+        self._heard: tuple[bool, ...] = (self._always, self._always, False)
 
     def prepare(
         self,
@@ -66,9 +69,13 @@ class StatePublisher:
         """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
-        joints = sequence % self._joints_decimation == 0 and self._joints.get_subscription_count()
-        decimated = sequence % self._decimation == 0 and self._is_heard(self._decimated)
-        states = decimated or self._is_heard(self._states)
+        if sequence % LOOK_EVERY == 0:
+            of_flow = (self._always or one.get_subscription_count() > 0 for one in (self._states, self._decimated))
+            self._heard = (*of_flow, self._joints.get_subscription_count() > 0)
+        states, decimated, joints = self._heard
+        joints = joints and sequence % self._joints_decimation == 0
+        decimated = decimated and sequence % self._decimation == 0
+        states = states or decimated
         if not (joints or states):
             return
         # Once: the wall clock may be set between two messages of a cycle.
@@ -99,9 +106,6 @@ class StatePublisher:
         )
         conversions.set_stamp(message.header.stamp, stamp_ns)
         self._joints.publish(message)
-
-    def _is_heard(self, publisher: FlowPublisher) -> bool:
-        return self._always or publisher.get_subscription_count() > 0
 
 
 class OtherDriver:

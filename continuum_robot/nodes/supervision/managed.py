@@ -94,6 +94,11 @@ class Managed:
         """It was lost, and counts as being there again."""
         self.lost = False
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is in a state, and not between two, as far as known."""
+        return self.state in _LABELS.values()
+
     async def refresh(self, patience_s: float = 0.0) -> bool:
         """Ask it for its state."""
         end_s = time.monotonic() + patience_s
@@ -153,7 +158,7 @@ class Managed:
         deadline_s = time.monotonic() + timeout_s
         while True:
             await self.refresh()
-            if self.state != UNKNOWN:
+            if self.settled:
                 break
             check()
             if time.monotonic() > deadline_s:
