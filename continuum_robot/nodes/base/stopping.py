@@ -23,7 +23,7 @@ PATIENCE_S = 2.0
 as long after its ramp.
 """
 _INTERVAL_S = 0.02
-_STOPPING = ("stopping", "down")
+_STOPPING = (StackStatus.STOPPING, StackStatus.DOWN)
 _DOWN = ("unconfigured", "finalized")
 
 

@@ -234,7 +234,7 @@ class LockstepPace(UntimedPace):
 
     def _on_stack_status(self, message: StackStatus) -> None:
         """Time passes for all while the stack is up, and goes on after a fault."""
-        up = message.state == "up" or (message.state == "fault" and self.up)
+        up = message.state == StackStatus.UP or (message.state == StackStatus.FAULT and self.up)
         if up == self.up:
             return
         self.up = self._turning = up

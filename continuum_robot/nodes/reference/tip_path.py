@@ -113,7 +113,7 @@ class TipStates:
         if solution is None:
             return
         conversions.set_stamp(message.header.stamp, now_ns)
-        message.state = "reached" if output.arrived else "moving"
+        message.state = TipState.REACHED if output.arrived else TipState.MOVING
         message.message = _obstacles(control, output)
         message.target = conversions.point_message(solution.target)
         message.goal = conversions.point_message(solution.goal)
@@ -126,7 +126,7 @@ class TipStates:
     def refuse(self, target: Point, problem: str) -> None:
         """A target is not for this robot."""
         nothing = Point(x=math.nan, y=math.nan, z=math.nan)
-        message = TipState(simulated=self._simulated, state="refused", message=problem)
+        message = TipState(simulated=self._simulated, state=TipState.REFUSED, message=problem)
         message.header.frame_id = self._frame
         conversions.set_stamp(message.header.stamp, self._node.clock.now_ns())
         message.target, message.goal, message.tip = target, nothing, nothing
