@@ -153,7 +153,7 @@ class ComposedStack:
     @property
     def time_is_over(self) -> bool:
         """In lock-step: whether the time that was asked for has passed."""
-        return values_of(self.driver.diagnostics.status("driver")).get("time_is_over") == "true"
+        return bool(self.driver.status().time_is_over)
 
     @property
     def pids(self) -> dict[str, int]:

@@ -21,18 +21,22 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.msg import DriverStatus, StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import Spinner, run_node
-from continuum_robot.nodes.base.stopping import BRING_DOWN_S
+from continuum_robot.nodes.base.spinning import BRING_DOWN_S, Spinner, run_node
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
-from continuum_robot.nodes.supervision.manage_service import ManageService
-from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S, UNKNOWN, VANISHED_S, Managed
-from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
+from continuum_robot.nodes.supervision import (
+    HEARTBEAT_TIMEOUT_S,
+    UNKNOWN,
+    VANISHED_S,
+    Managed,
+    ManageService,
+    SecondSupervisor,
+)
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.driver_status import controller_name, fault_names, stop_name
 from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.own_gap import OwnGap
+from continuum_robot.runtime.hang_watch import OwnGap
 from continuum_robot.srv import ManageStack
 
 WATCHERS = ("contact_monitor",)

@@ -21,7 +21,6 @@ from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
@@ -35,7 +34,7 @@ from continuum_robot.nodes.driver.parameters import (
     refuse_of_tensions,
 )
 from continuum_robot.nodes.driver.procedure_actions import ACTIVATION, ProcedureActions, ProcedureDrive
-from continuum_robot.nodes.driver.slot import ControllerSlot
+from continuum_robot.nodes.driver.slot import ControllerSlot, ControllerSwitch
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.driver.stored import COGGING, StoredCogging, StoredHeat, StoredHoming
 from continuum_robot.nodes.topics import qos
@@ -375,8 +374,12 @@ class TendonDriver(ManagedNode):
         if self.parameters.get("second_writer") == "fault" and "two_writers" not in self.faults:
             self._faults.estop("two_writers")
 
+    def status(self) -> DriverStatus:
+        """What is published on ``driver_status``."""
+        return self._diagnosis.driver_status()
+
     def _publish_status(self) -> None:
-        self._status.publish(self._diagnosis.driver_status())
+        self._status.publish(self.status())
 
 
 def main() -> int:

@@ -13,8 +13,7 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import nodes_of, owners_of
-from continuum_robot.nodes.topics.publisher_subscription import publisher_of
+from continuum_robot.nodes.topics.owned_topic import nodes_of, owners_of, publisher_of
 
 
 class NewestMessages:

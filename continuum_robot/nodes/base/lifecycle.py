@@ -36,7 +36,7 @@ from continuum_robot.nodes.base.params_file import ParamsFile
 from continuum_robot.nodes.lockstep.bus import BusFlow, LockstepBus
 from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
 from continuum_robot.nodes.stack.choices import CLOCKS
-from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, PublisherNode
+from continuum_robot.nodes.topics.owned_topic import PublisherCallback, PublisherNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity

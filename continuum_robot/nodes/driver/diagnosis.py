@@ -11,8 +11,8 @@ from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
+from continuum_robot.nodes.driver.slot import ControllerSwitch
 from continuum_robot.nodes.driver.stored import StoredCogging, StoredHoming
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.topics import conversions

@@ -15,7 +15,7 @@ from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.publisher_subscription import PublisherNode, publishers
+from continuum_robot.nodes.topics.owned_topic import PublisherNode, publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.srv import ReleaseEstop
 

@@ -18,8 +18,8 @@ from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.lifecycle import ONE_PROCESS, ManagedNode
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.runtime.control_thread import PendingCalls
 from continuum_robot.runtime.pace import Cycle, UntimedPace
-from continuum_robot.runtime.pending_calls import PendingCalls
 
 Result = TypeVar("Result")
 CLOCK_EVERY = 10

@@ -28,15 +28,14 @@ class StatePublisher:
 
     def __init__(self, node: ManagedNode, flow: Flow) -> None:
         self._clock = node.clock
-        # In lock-step whoever listens gets all, however late it is discovered.
-        self._always = node.clock.stepped
         self._states = flow.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = flow.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
         self._joints = node.create_publisher(JointState, "joint_states", qos.state_publisher())
+        self._publishers = self._states, self._decimated, self._joints
         self._parameters = node.parameters
         self._trips: RoundTripStatistics | None = None
         self.newest = 0
-        self._heard: tuple[bool, ...] = (self._always, self._always, False)
+        self._heard: tuple[bool, ...] = ()
 
     def prepare(
         self,
@@ -69,9 +68,8 @@ class StatePublisher:
         """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
-        if sequence % LOOK_EVERY == 0:
-            of_flow = (self._always or one.get_subscription_count() > 0 for one in (self._states, self._decimated))
-            self._heard = (*of_flow, self._joints.get_subscription_count() > 0)
+        if sequence % LOOK_EVERY == 0 or not self._heard:
+            self._heard = tuple(one.get_subscription_count() > 0 for one in self._publishers)
         states, decimated, joints = self._heard
         joints = joints and sequence % self._joints_decimation == 0
         decimated = decimated and sequence % self._decimation == 0

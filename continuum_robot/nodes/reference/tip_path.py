@@ -20,7 +20,7 @@ from continuum_robot.control.tip.inverse import TipSolution
 from continuum_robot.geometry import se3
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.reference.stage_line import StageLine
+from continuum_robot.nodes.reference.lines import StageLine
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
