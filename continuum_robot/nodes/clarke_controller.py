@@ -28,7 +28,7 @@ from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.slot import ControllerSlot
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout, states_layout
-from continuum_robot.nodes.topics.owned_topic import NamedOwner, of_stream, subscribe_to_owner, subscribe_to_stream
+from continuum_robot.nodes.topics.owned_topic import Owner, of_stream, subscribe_to_owner, subscribe_to_stream
 from continuum_robot.nodes.topics.thinning import Thinning
 from continuum_robot.nodes.topics.turned_gravity import TurnedGravity
 from continuum_robot.robot.control_settings import ControlSettings
@@ -125,15 +125,16 @@ class ClarkeControllerNode(ManagedNode):
         on_reference, owned = self.guarded(self._on_reference), qos.owned_reference()
         # Over topics it is the states that make it this node's turn.
         over_topics = slot is None
-        flow.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=over_topics)
+        flow.create_subscription(ClarkeState, "clarke_reference", on_reference, owned, lazy=over_topics, with_gid=True)
         # The node to which the reference source gave the turn writes; without a reference source, the first that does.
         self._desired_pretension: float | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._pretension_timer = self.create_timer(PRETENSION_PERIOD_S, self._hand_pretension_on, clock=steady)
         self._pretension_timer.cancel()
-        self.create_subscription(Float64, "tension_reference", self._on_tension_reference, qos.switch_subscription())
+        take = of_stream(self, "tension_reference", self._on_tension_reference)
+        self.subscribe_with_publisher(Float64, "tension_reference", take, qos.switch_subscription())
         remedy = "have it take the turn (service reference_source/take)"
-        self._references = NamedOwner(self, "clarke_reference", REFERENCE_SILENCE_S, remedy)
+        self._references = Owner(self, "clarke_reference", REFERENCE_SILENCE_S, remedy)
         self._gravity = TurnedGravity(self, self._turn)
         subscribe_to_owner(self, String, "reference_writer", self._on_reference_writer)
         self.diagnostics.add_task("controller", self._diagnose)
@@ -352,11 +353,11 @@ class ClarkeControllerNode(ManagedNode):
             self._publish_pid_state(self._controller)
 
     def _on_reference_writer(self, message: String) -> None:
-        self._references.claim.take(message.data, self.clock.monotonic_s(), for_good=True)
+        self._references.give(message.data, self.clock.monotonic_s(), for_good=True)
 
-    def _on_reference(self, message: ClarkeState) -> None:
+    def _on_reference(self, message: ClarkeState, gid: bytes) -> None:
         reference = self._reference
-        if reference is None or not self._references.admits(message.writer, self.clock.monotonic_s()):
+        if reference is None or not self._references.admits(gid, self.clock.monotonic_s(), message.writer):
             return
         position = conversions.vector(message.position)
         velocity = conversions.vector(message.velocity) if message.velocity else np.zeros_like(position)
@@ -459,9 +460,7 @@ class ClarkeControllerNode(ManagedNode):
         self._command_field = conversions.command_field(displacements=displacements)
         self._commanded_field = conversions.commanded_field(displacements=displacements)
         self._states_layout = states_layout(robot.tendon_count, displacements=displacements)
-        self._command_layout = commands_layout(
-            robot.tendon_count, displacements=displacements, writer=self.get_name()
-        )
+        self._command_layout = commands_layout(robot.tendon_count, displacements=displacements, writer=self.get_name())
         self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)
@@ -542,7 +541,7 @@ class ClarkeControllerNode(ManagedNode):
             ("references_refused", self._reference.refused if self._reference is not None else 0),
             ("references_jumped", jumps),
             ("reference_writer", self._references.writer),
-            ("references_of_others", self._references.claim.refused),
+            ("references_of_others", self._references.refused),
             ("refused_writer", self._references.named),
             ("execution_mean_us", self._execution.mean_us),
             ("execution_p99_us", self._execution.quantile_us(0.99)),

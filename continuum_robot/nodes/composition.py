@@ -36,13 +36,11 @@ from continuum_robot.nodes.simulator import SimulatorNode
 from continuum_robot.nodes.stack.making import make_nodes
 from continuum_robot.nodes.stack.option_list import StackFields, declared
 from continuum_robot.nodes.stack.options import StackOptions
-from continuum_robot.nodes.supervisor import Supervisor
+from continuum_robot.nodes.supervisor import RUNNING, Supervisor
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.reports import LoopReport, RoundTripReport
 from continuum_robot.simulation.plant import Plant
-
-_RUNNING_STATES = ("up", "fault")
 
 
 class ComposedStack:
@@ -79,8 +77,8 @@ class ComposedStack:
     def wait_until_up(self, timeout_s: float = 60.0) -> StackStatus:
         """Wait until all nodes are active."""
         supervisor = self.supervisor
-        wait_for(lambda: supervisor.stack_state in _RUNNING_STATES, timeout_s)
-        if supervisor.stack_state != "up":
+        wait_for(lambda: supervisor.stack_state in RUNNING, timeout_s)
+        if supervisor.stack_state != StackStatus.UP:
             reason = supervisor.message or f"is {supervisor.stack_state} after {timeout_s:g} s"
             raise DeviceError("stack", reason, "See the log above")
         return self.status()
@@ -155,7 +153,7 @@ class ComposedStack:
     @property
     def time_is_over(self) -> bool:
         """In lock-step: whether the time that was asked for has passed."""
-        return values_of(self.driver.diagnostics.status("driver")).get("time_is_over") == "true"
+        return bool(self.driver.status().time_is_over)
 
     @property
     def pids(self) -> dict[str, int]:

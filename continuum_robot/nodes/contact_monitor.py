@@ -27,7 +27,6 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD, HeldLoads
 from continuum_robot.estimation.contact.kind import SEVERAL, ContactKind, ContactKinds, KindSettings
-from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact.settings import (
     METHODS,
@@ -405,7 +404,8 @@ class Contacts(node.Component):
         with self.lock:
             pair = monitor.pair(estimate, kind.name == SEVERAL, step_s)
         screw = self._screw(coefficients, step_s)
-        self._publish(estimate, kind, coefficients, pair, screw, stamp=shape.header.stamp, sequence=shape.sequence)
+        stamp, method = shape.header.stamp, self.settings.value.method
+        self.publisher.publish(estimate, kind, coefficients, method, pair, screw, stamp=stamp, sequence=shape.sequence)
         self.execution.add(time.monotonic_ns() - start_ns)
         return True
 
@@ -444,7 +444,8 @@ class Contacts(node.Component):
         if shape is None:
             conversions.set_stamp(stamp, self.host.clock.now_ns())
         kind, sequence = self._kind(estimate, unknown, 0.0), 0 if shape is None else shape.sequence
-        self._publish(estimate, kind, unknown, None, None, stamp=stamp, sequence=sequence)
+        method = self.settings.value.method
+        self.publisher.publish(estimate, kind, unknown, method, None, None, stamp=stamp, sequence=sequence)
 
     def _tension(self, sequence: int) -> tuple[Vector | None, Vector]:
         """Tensions and displacements of the driver's cycle ``sequence``, else the newest ones; None: there are none."""
@@ -483,20 +484,6 @@ class Contacts(node.Component):
         if screws is None or self.displacement.size != self.robot.tendon_count:
             return None
         return screws.update(coefficients, self.displacement, step_s)
-
-    def _publish(
-        self,
-        estimate: ContactEstimate,
-        kind: ContactKind,
-        coefficients: Vector,
-        pair: PairEstimate | None,
-        screw: ScrewDeviation | None,
-        *,
-        stamp: Any,
-        sequence: int,
-    ) -> None:
-        method = self.settings.value.method
-        self.publisher.publish(estimate, kind, coefficients, method, pair, screw, stamp=stamp, sequence=sequence)
 
     # Services and parameters, in the executor's thread
 

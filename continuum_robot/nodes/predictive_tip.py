@@ -21,7 +21,7 @@ from continuum_robot.geometry.obstacles import ConvexObstacle
 from continuum_robot.msg import ClarkeState, Shape, TipState
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import StatusBuilder
-from continuum_robot.nodes.reference.tip_task import REFUSED, STATE_TIMEOUT_S, STOPPED, UNKNOWN, TipTask, not_known
+from continuum_robot.nodes.reference.tip_task import STATE_TIMEOUT_S, UNKNOWN, TipTask, not_known
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
@@ -29,7 +29,6 @@ from continuum_robot.simulation.mujoco.world import load_world
 
 Vector = NDArray[np.float64]
 
-PLANNING, MOVING, REACHED, HOLDING = "planning", "moving", "reached", "holding"
 _REFERENCE_AGE_S = 0.05
 _STANDS_M_PER_S = 1e-5
 _LATE_PLANS = 3
@@ -63,7 +62,7 @@ class Plans(TipTask):
     """
 
     name, about = "predictive_tip", "plan"
-    what, troubled, tell_s = "predictive_target", (HOLDING, STOPPED), 0.1
+    what, troubled, tell_s = "predictive_target", (TipState.HOLDING, TipState.STOPPED), 0.1
     parameters = PlanParameters()
     paths = node.output(Path, "predicted_path", of_flow=False)
     target = node.heard(PointStamped, "predictive_target", node.plain, profile=qos.command_subscription())
@@ -140,7 +139,7 @@ class Plans(TipTask):
         self.control.drop()
         self.began = self.taking = False
         self.turn.forget()
-        self.tell(STOPPED, why, now_s)
+        self.tell(TipState.STOPPED, why, now_s)
 
     def begin(self, point_m: Vector, now_s: float) -> None:
         if not np.all(np.isfinite(point_m)):
@@ -159,12 +158,12 @@ class Plans(TipTask):
         else:
             self.taking = True
             self.turn.ask(now_s)
-        self.tell(PLANNING, "", now_s)
+        self.tell(TipState.PLANNING, "", now_s)
 
     def refuse(self, why: str, now_s: float, point_m: Vector) -> None:
         """The state shows it until there is something else."""
         self.refused += 1
-        self.tell(REFUSED, why, now_s, point_m)
+        self.tell(TipState.REFUSED, why, now_s, point_m)
 
     def _begin_search(self) -> None:
         """Plan in a thread, from where the reference comes to rest; in lock-step time waits for it."""
@@ -221,12 +220,12 @@ class Plans(TipTask):
     def _progress(self, output: PredictiveOutput) -> tuple[str, str]:
         """State, and what is in the way."""
         if output.holding:
-            return HOLDING, output.reason
+            return TipState.HOLDING, output.reason
         if output.error_m <= self.parameters.tolerance_m:
-            return REACHED, ""
+            return TipState.REACHED, ""
         if float(np.linalg.norm(output.reference.velocity)) < _STANDS_M_PER_S:
-            return MOVING, f"the plan ends here, {1e3 * output.error_m:.1f} mm from the target"
-        return MOVING, ""
+            return TipState.MOVING, f"the plan ends here, {1e3 * output.error_m:.1f} mm from the target"
+        return TipState.MOVING, ""
 
     @write
     def publish(self, now_s: float, _elapsed_s: float) -> None:

@@ -23,12 +23,10 @@ from continuum_robot.msg import ClarkeState, Shape
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.requests import check_request
-from continuum_robot.nodes.reference.motion_start import HOLDING, MotionStart
+from continuum_robot.nodes.reference.lines import HOLDING, MotionStart, ReferenceWriter, StageLine
 from continuum_robot.nodes.reference.reaction import NodeReaction
-from continuum_robot.nodes.reference.stage_line import StageLine
 from continuum_robot.nodes.reference.tip_path import SHAPE_AGE_S, TipPath, TipStates
 from continuum_robot.nodes.reference.trajectory_action import Trajectory, serve
-from continuum_robot.nodes.reference.writer import ReferenceWriter
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.coordinates import coordinate_limits_m

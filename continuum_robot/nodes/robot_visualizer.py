@@ -30,7 +30,7 @@ from continuum_robot.models.urdf import robot_description, tendon_ends
 from continuum_robot.msg import Contact, DriverStatus, Shape, StackStatus, TendonStates
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
-from continuum_robot.nodes.reference.motion_start import HOLDING
+from continuum_robot.nodes.reference.lines import HOLDING
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.common_topics import CommonTopics
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner

@@ -21,18 +21,22 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.msg import DriverStatus, StackStatus
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder, values_of
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.base.spinning import Spinner, run_node
-from continuum_robot.nodes.base.stopping import BRING_DOWN_S
+from continuum_robot.nodes.base.spinning import BRING_DOWN_S, Spinner, run_node
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.stack.options import GROUPS, MANAGED_NODES, SIMULATOR
-from continuum_robot.nodes.supervision.manage_service import ManageService
-from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S, UNKNOWN, VANISHED_S, Managed
-from continuum_robot.nodes.supervision.second_supervisor import SecondSupervisor
+from continuum_robot.nodes.supervision import (
+    HEARTBEAT_TIMEOUT_S,
+    UNKNOWN,
+    VANISHED_S,
+    Managed,
+    ManageService,
+    SecondSupervisor,
+)
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.driver_status import controller_name, fault_names, stop_name
 from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.runtime.own_gap import OwnGap
+from continuum_robot.runtime.hang_watch import OwnGap
 from continuum_robot.srv import ManageStack
 
 WATCHERS = ("contact_monitor",)
@@ -41,6 +45,7 @@ WATCHERS = ("contact_monitor",)
 ACTORS = ("tendon_driver", "base_stage", "clarke_controller", "reference_source", "tip_approach", "predictive_tip")
 """Nodes that move the robot: activated last and deactivated first, and the stack does not go on without them."""
 
+RUNNING = (StackStatus.UP, StackStatus.FAULT)
 TICK_S = 0.02
 WATCH_PERIOD_S = 0.5
 OWN_GAP_S = 2 * WATCH_PERIOD_S
@@ -121,7 +126,7 @@ class Supervisor(ManagedNode):
         self._restart: Any = self.create_client(Trigger, f"{SOURCE}/restart")
         self._may_start = bool(self.parameters.get("start_motion"))
         self._holding = True
-        self._stack_state = "down"
+        self._stack_state = StackStatus.DOWN
         self._was_up = False
         self._driver_faults: tuple[str, ...] = ()
         self._driver = DriverStatus()
@@ -162,7 +167,7 @@ class Supervisor(ManagedNode):
     def before_exit(self, spinner: Spinner) -> None:
         """Bring the stack down before the program ends, as far as its nodes are still there."""
         if (
-            self._stack_state == "down"
+            self._stack_state == StackStatus.DOWN
             or self._second_supervisor.present
             or all(node.state == UNKNOWN for node in self._nodes.values())
         ):
@@ -188,7 +193,7 @@ class Supervisor(ManagedNode):
 
     @property
     def stack_state(self) -> str:
-        """``down``, ``starting``, ``up``, ``stopping`` or ``fault``."""
+        """One of the states of StackStatus."""
         return self._stack_state
 
     @property
@@ -220,7 +225,7 @@ class Supervisor(ManagedNode):
             state=self._stack_state,
             simulated=self.simulated,
             estop=self._estop,
-            holding=self._stack_state == "up" and SOURCE in self._nodes and self._holding,
+            holding=self._stack_state == StackStatus.UP and SOURCE in self._nodes and self._holding,
             node_names=list(self._nodes),
             node_states=[node.state for node in self._nodes.values()],
             faults=[*self._driver_faults, *self._own_faults],
@@ -265,7 +270,7 @@ class Supervisor(ManagedNode):
             self.get_logger().error(self._message)
             self._last_fault = str(error)
             self._own_faults[f"{name}_failed"] = None
-            self._set_state("fault")
+            self._set_state(StackStatus.FAULT)
             if name == "startup" and not self._was_up and self.parameters.get("exit_on_failed_start"):
                 self.ended, self.exit_code = True, 1
             return False
@@ -273,11 +278,11 @@ class Supervisor(ManagedNode):
             self.on_defect(error)
             self._message = f"{name} failed: {error!r}"
             self._own_faults[f"{name}_failed"] = None
-            self._set_state("fault")
+            self._set_state(StackStatus.FAULT)
             return False
         finally:
             self._operation, self._may_start = "", False
-        self._was_up = self._was_up or self._stack_state == "up"
+        self._was_up = self._was_up or self._stack_state == StackStatus.UP
         self._message = f"{name}: done"
         self.get_logger().info(f"{name}: the stack is {self._stack_state}")
         return True
@@ -286,7 +291,7 @@ class Supervisor(ManagedNode):
         await self._second_supervisor.refuse_after_discovery()
         self._holding = True
         self._ramp_s = math.nan  # the file may be another now
-        self._set_state("starting")
+        self._set_state(StackStatus.STARTING)
         self._own_faults.clear()
         try:
             for node in self._nodes.values():
@@ -297,7 +302,7 @@ class Supervisor(ManagedNode):
         except DeviceError:
             await self._noted(self._down(cleanup=True))
             raise
-        self._set_state("up")
+        self._set_state(StackStatus.UP)
 
     async def _start_motion(self) -> None:
         """What was asked for with the start of the program: the first bring-up, and no later one, begins to move."""
@@ -369,14 +374,14 @@ class Supervisor(ManagedNode):
 
     async def _pause(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
-        self._set_state("stopping")
+        self._set_state(StackStatus.STOPPING)
         await self._down(cleanup=False)
-        self._set_state("down")
+        self._set_state(StackStatus.DOWN)
 
     async def _resume(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
         self._holding = True
-        self._set_state("starting")
+        self._set_state(StackStatus.STARTING)
         self._own_faults.clear()
         try:
             for node in self._nodes.values():
@@ -385,17 +390,17 @@ class Supervisor(ManagedNode):
         except DeviceError:
             await self._noted(self._down(cleanup=False))
             raise
-        self._set_state("up")
+        self._set_state(StackStatus.UP)
 
     async def _shutdown(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
-        self._set_state("stopping")
+        self._set_state(StackStatus.STOPPING)
         await self._down(cleanup=True)
-        self._set_state("down")
+        self._set_state(StackStatus.DOWN)
 
     async def _reset(self) -> None:
         await self._second_supervisor.refuse_after_discovery()
-        self._set_state("stopping")
+        self._set_state(StackStatus.STOPPING)
         await self._down(cleanup=True)
         await self._clear_faults()
         await self._startup()
@@ -431,7 +436,7 @@ class Supervisor(ManagedNode):
             raise DeviceError(names, "does not answer: it may be active still", "End its process, then reset")
 
     async def _deactivate(self, nodes: Sequence[Managed]) -> list[Managed]:
-        """Deactivate in this order; which of those that move the robot gave no answer.
+        """Deactivate in this order; which of those that move the robot gave no answer, or are between two states.
 
         One that has no time to say that it is active moves the robot still: it is asked again.
         """
@@ -442,10 +447,11 @@ class Supervisor(ManagedNode):
                 answered = await node.refresh()
                 if node.state == "active":
                     await self._try_change(node, Transition.TRANSITION_DEACTIVATE, "inactive")
-                elif node.name in ACTORS and not answered:
+                elif node.name in ACTORS and not (answered and (node.settled or node.state == UNKNOWN)):
                     silent.append(node)
             if not silent or time.monotonic() > end_s:
                 return silent
+            await self._waiting.sleep(TICK_S)
             nodes = silent
 
     async def _noted(self, operation: Awaitable[None]) -> None:
@@ -505,7 +511,7 @@ class Supervisor(ManagedNode):
     def _watch(self) -> None:
         """Notice nodes that are gone; without one that moves the robot the stack is paused."""
         away = self._gap.look(time.monotonic())
-        if self._stack_state not in ("up", "fault") or self._operation:
+        if self._stack_state not in RUNNING or self._operation:
             return
         if away or self._deaf:
             self.get_logger().warning(
@@ -521,9 +527,10 @@ class Supervisor(ManagedNode):
         failed = [node.name for node in self._nodes.values() if node.state == "active" and node.defect]
         for name in failed:
             self._fault(f"node_failed: {name}")
-        if self._stack_state == "up" and (self._driver_faults or failed or any(n.lost for n in self._nodes.values())):
-            self._set_state("fault")
-        if any(node.lost for node in self._nodes.values()):
+        lost = any(node.lost for node in self._nodes.values())
+        if self._stack_state == StackStatus.UP and (self._driver_faults or failed or lost):
+            self._set_state(StackStatus.FAULT)
+        if lost:
             self._spawn(self._look_for_lost())
 
     @property
@@ -534,14 +541,14 @@ class Supervisor(ManagedNode):
 
     async def _judge(self, node: Managed) -> None:
         """Ask a node that seems to be gone; without an answer it is, and without one that moves the robot all pause."""
-        if await node.answers() or self._operation or self._stack_state not in ("up", "fault"):
+        if await node.answers() or self._operation or self._stack_state not in RUNNING:
             return
         if self._deaf or self._second_supervisor.present:
             node.forgive()
             return
         node.lose()
         self._fault(f"node_lost: {node.name}")
-        self._set_state("fault")
+        self._set_state(StackStatus.FAULT)
         if node.name in ACTORS and node.name != DRIVER:
             self.get_logger().error(f"{node.name} is gone: the stack is paused, the tendons are released")
             await self._after_loss()
@@ -574,7 +581,7 @@ class Supervisor(ManagedNode):
         if self._operation:
             return
         await self._operate("pause")
-        self._set_state("fault")
+        self._set_state(StackStatus.FAULT)
 
     def _on_driver_status(self, message: DriverStatus) -> None:
         faults = fault_names(message)
@@ -586,8 +593,8 @@ class Supervisor(ManagedNode):
             self._driver_faults = faults
             if faults:
                 self._last_fault = faults[-1]
-                if self._stack_state == "up":
-                    self._set_state("fault")
+                if self._stack_state == StackStatus.UP:
+                    self._set_state(StackStatus.FAULT)
             self._publish_status()
 
     def _on_holding(self, message: Bool) -> None:

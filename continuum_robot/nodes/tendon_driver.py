@@ -21,7 +21,6 @@ from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.base.spinning import run_node
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.devices import make_actuators
 from continuum_robot.nodes.driver.diagnosis import DriverDiagnosis
 from continuum_robot.nodes.driver.estop_listener import EstopListener
@@ -35,7 +34,7 @@ from continuum_robot.nodes.driver.parameters import (
     refuse_of_tensions,
 )
 from continuum_robot.nodes.driver.procedure_actions import ACTIVATION, ProcedureActions, ProcedureDrive
-from continuum_robot.nodes.driver.slot import ControllerSlot
+from continuum_robot.nodes.driver.slot import ControllerSlot, ControllerSwitch
 from continuum_robot.nodes.driver.states import OtherDriver, StatePublisher
 from continuum_robot.nodes.driver.stored import COGGING, StoredCogging, StoredHeat, StoredHoming
 from continuum_robot.nodes.topics import qos
@@ -63,6 +62,7 @@ class TendonDriver(ManagedNode):
 
     # Its ramp needs the others; no program stays active that was asked to end.
     ends_first = True
+    waits_for_devices = True
     # Not made where the constructor fails before.
     _estop_listener: EstopListener | None = None
 
@@ -361,24 +361,25 @@ class TendonDriver(ManagedNode):
         self._watch_graph()
 
     def _watch_graph(self) -> None:
-        """Two writers fight over the tendons: neither is let through. Beside a controller in the cycle nobody is."""
-        if self._slot is not None:
-            others = max(0, self._commands.publishers - 1)
-            if others and not self._refused_writers:
-                self.get_logger().warning(
-                    f"{others} other program{'s' * (others > 1)} on tendon_commands: refused, the controller is in the"
-                    " driver's cycle (bring the stack up with controller topic to command the tendons yourself)"
-                )
-            self._refused_writers = others
-        elif self.loop is not None and self._commands.two_writers():
-            self._on_two_writers()
+        """Beside a controller in the cycle nobody else is let through."""
+        others = 0 if self._slot is None else max(0, self._commands.publishers - 1)
+        if others and not self._refused_writers:
+            self.get_logger().warning(
+                f"{others} other program{'s' * (others > 1)} on tendon_commands: refused, the controller is in the"
+                " driver's cycle (bring the stack up with controller topic to command the tendons yourself)"
+            )
+        self._refused_writers = others
 
     def _on_two_writers(self) -> None:
         if self.parameters.get("second_writer") == "fault" and "two_writers" not in self.faults:
             self._faults.estop("two_writers")
 
+    def status(self) -> DriverStatus:
+        """What is published on ``driver_status``."""
+        return self._diagnosis.driver_status()
+
     def _publish_status(self) -> None:
-        self._status.publish(self._diagnosis.driver_status())
+        self._status.publish(self.status())
 
 
 def main() -> int:

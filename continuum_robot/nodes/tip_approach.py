@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.approach import (
-    LOST,
-    MOVING,
-    STOPPED,
     ApproachSettings,
     Progress,
     Reach,
@@ -96,7 +93,7 @@ class Approach(TipTask):
     """
 
     name, about = "tip_approach", "approach"
-    what, troubled, tell_s = "tip_target", (LOST, STOPPED), 0.2
+    what, troubled, tell_s = "tip_target", (TipState.LOST, TipState.STOPPED), 0.2
     parameters = ApproachParameters()
     target = node.heard(PointStamped, "tip_target", node.plain, profile=qos.command_subscription())
     tip = node.Line(_tip)
@@ -149,7 +146,7 @@ class Approach(TipTask):
         if drop and self.approach.target_m is not None:
             self.approach.end()
             self.way = None
-            self.tell(STOPPED, f"the target was dropped: {drop}", now_s)
+            self.tell(TipState.STOPPED, f"the target was dropped: {drop}", now_s)
         self.accept(now_s)
         if self.approach.target_m is None:
             return
@@ -165,14 +162,14 @@ class Approach(TipTask):
         self.accepted += 1
         self.progress, self.way, self.used_ns = None, None, 0
         self.turn.ask(now_s)
-        self.tell(MOVING, "", now_s)
+        self.tell(TipState.MOVING, "", now_s)
 
     def _go_on(self, now_s: float) -> None:
         if not self.turn.given(now_s):
             return
         seen, timeout_s = self.seen, self.parameters.tip_timeout_s
         if seen is None or now_s - seen.heard_s > timeout_s:
-            self.tell(LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_s)
+            self.tell(TipState.LOST, f"no place of the tip came in the last {timeout_s:g} s: the drives stand", now_s)
             return
         if seen.stamp_ns == self.used_ns:
             return

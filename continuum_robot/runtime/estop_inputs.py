@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from continuum_robot.runtime.own_gap import OwnGap
+from continuum_robot.runtime.hang_watch import OwnGap
 
 GONE_S = 2.0
 """A publisher that the graph does not show for so long has gone; a new one may not be shown at once."""

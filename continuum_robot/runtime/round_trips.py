@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips from a state to the command of another program that answers it, and who writes commands."""
+"""Round trips from a state to the command of another program that answers it."""
 
 from __future__ import annotations
 
@@ -60,31 +60,3 @@ class RoundTripStatistics:
             mean_us=trips.mean_us,
             maximum_us=trips.maximum_us,
         )
-
-
-class WriterWatch:
-    """Notices that two writers answer the same states. Plain counting; the middleware only shows how many there are.
-
-    Two publishers may be seen for a while after a killed controller was restarted, so their number alone is no proof.
-    """
-
-    def __init__(self) -> None:
-        self._newest = 0
-        self._alternations = 0
-        self._repeated = False
-
-    def command(self, sequence: int) -> None:
-        """A command that answers state ``sequence``, 0: of none, arrived."""
-        if sequence <= self._newest:
-            self._repeated = True
-        else:
-            # One writer that goes on after another has answered the same, an older state, or none.
-            self._alternations += self._repeated
-            self._repeated = False
-            self._newest = sequence
-
-    def two_writers(self, publishers: int) -> bool:
-        """Whether the commands since the last call came from two writers; ``publishers`` are on the topic now."""
-        both = publishers > 1 and self._alternations > 1
-        self._alternations = 0
-        return both

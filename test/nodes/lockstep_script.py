@@ -14,9 +14,9 @@ from rclpy.context import Context
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from continuum_robot.nodes.base.calling import call_service
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, initialize
+from continuum_robot.nodes.base.waiting import call_service
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.lockstep.bus import BusPublisher, LockstepBus
 from continuum_robot.nodes.recorder import Recorder

@@ -7,7 +7,7 @@ import threading
 
 from ros_probe import Probe
 
-from continuum_robot.nodes.base.calling import action_client
+from continuum_robot.nodes.base.waiting import action_client
 
 
 class Goal:

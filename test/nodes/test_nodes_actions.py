@@ -13,7 +13,7 @@ from continuum_robot.action import HomeTendons
 from rclpy.node import Node
 from ros_probe import Probe
 
-from continuum_robot.nodes.base.calling import action_client
+from continuum_robot.nodes.base.waiting import action_client
 
 PAUSE_S = 0.3
 

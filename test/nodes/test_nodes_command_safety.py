@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.msg import TendonCommands
+from continuum_robot.srv import TakeCommands
 from ros_probe import Probe, listening_probe, patient_stack, pause
 from ros_safe_state import ROBOT, check_safe_state, recovered
 
@@ -69,9 +70,9 @@ def test_two_writers(stack, probe):
     check_safe_state(probe, "two_writers")
 
 
-def command(probe, tension_n):
+def command(probe, tension_n, writer=""):
     """Publish once, without a sequence number, as a script does."""
-    message = TendonCommands(writer=f"probe {id(probe)}", tension=[tension_n] * ROBOT.tendon_count)
+    message = TendonCommands(writer=writer or f"probe {id(probe)}", tension=[tension_n] * ROBOT.tendon_count)
     probe.publish(TendonCommands, "tendon_commands", message)
     pause(0.004)
 
@@ -82,13 +83,13 @@ def commanded(probe, tension_n):
 
 
 @contextlib.contextmanager
-def written_meanwhile(writer, tension_n):
+def written_meanwhile(writer, tension_n, name=""):
     """Another thread publishes again and again."""
     ended = threading.Event()
 
     def write():
         while not ended.is_set():
-            command(writer, tension_n)
+            command(writer, tension_n, name)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -122,9 +123,9 @@ def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, p
         with written_meanwhile(other, 5.0):
             assert probe.transition("clarke_controller", "deactivate")
             probe.wait(lambda: commanded(probe, 5.0), what="silence did not give the commands back")
-        claim = stack.driver._commands.owner.claim
-        before = claim.refused
-        fight(other, probe, lambda: claim.refused > before + 50)
+        owner = stack.driver._commands.owner
+        before = owner.refused
+        fight(other, probe, lambda: owner.refused > before + 50)
         assert probe.faults() == []
         # Who leaves has given them back before they time out.
         other.stop_publishing("tendon_commands")
@@ -138,6 +139,31 @@ def test_the_first_writer_has_the_commands_without_sequence_numbers_too(stack, p
     check_safe_state(probe, "two_writers")
     words = f"probe {id(other)} wrote tendon_commands too: refused"
     probe.wait(lambda: words in probe.health("/tendon_driver: round_trip"), what=words)
+
+
+def test_the_name_of_the_owner_gives_nobody_else_the_commands(stack, probe):
+    """What the service gave to a name is the first program's that writes under it, until that is silent."""
+    owner, name = stack.driver._commands.owner, "mine"
+    assert probe.set_parameter("tendon_driver", "second_writer", "refuse").successful
+    with Probe() as other:
+        for writer in (other, probe):
+            command(writer, 5.0)
+        assert probe.transition("clarke_controller", "deactivate")
+        assert probe.call(TakeCommands, "take_commands", TakeCommands.Request(writer=name)).success
+        probe.wait(lambda: command(probe, 5.0, name) or commanded(probe, 5.0), what="who took them is not obeyed")
+        probe.received["tendon_states"].clear()
+        refused = owner.refused
+        probe.wait(lambda: command(probe, 5.0, name) or command(other, 19.0, name) or owner.refused > refused + 10)
+        assert owner.named == f"another program that calls itself {name}"
+        assert np.nanmax([m.commanded_tension for m in list(probe.received["tendon_states"])]) <= 5.0
+        assert probe.faults() == []
+        # Who has the name and dies is followed by the next that writes under it.
+        with written_meanwhile(other, 4.0, name):
+            probe.wait(lambda: commanded(probe, 4.0), what="the commands of who is silent were not given back")
+        assert probe.faults() == []
+    probe.stop_publishing("tendon_commands")
+    assert probe.set_parameter("tendon_driver", "second_writer", "fault").successful
+    check_safe_state(probe, "command_timeout")
 
 
 def test_an_old_command_is_not_obeyed(stack, probe):

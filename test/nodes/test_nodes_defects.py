@@ -21,9 +21,9 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.base import parameters
-from continuum_robot.nodes.base.calling import call_service
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.spinning import Spinner, wait_for
+from continuum_robot.nodes.base.waiting import call_service
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.reference_source import ReferenceSource

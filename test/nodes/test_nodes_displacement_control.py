@@ -27,6 +27,7 @@ from continuum_robot.nodes.contact_monitor import ContactMonitorNode
 from continuum_robot.nodes.driver.parameters import refuse_of_tensions
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import commands_layout
+from continuum_robot.nodes.topics.owned_topic import NOBODY
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
 
@@ -136,7 +137,7 @@ def test_over_topics_it_answers_states_by_displacements(make):
             limited=np.zeros(N, dtype=np.uint8),
         )
         states.header.stamp.sec, states.header.stamp.nanosec = divmod(node.clock.now_ns(), 1_000_000_000)
-        node._on_reference(ClarkeState(position=[0.0] * 6))
+        node._on_reference(ClarkeState(position=[0.0] * 6), NOBODY)
         node._on_states(serialize_message(states))
         assert len(answers) == k
         written = answers[-1]

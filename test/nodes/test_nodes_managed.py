@@ -17,11 +17,10 @@ from rclpy.node import Node
 
 from continuum_robot.app.running.demo import what_latched
 from continuum_robot.errors import DeviceError
-from continuum_robot.nodes.base.calling import call_service
+from continuum_robot.nodes import supervision
 from continuum_robot.nodes.base.spinning import Spinner, wait_for
-from continuum_robot.nodes.supervision import managed
-from continuum_robot.nodes.supervision.manage_service import ASKERS
-from continuum_robot.nodes.supervision.managed import Managed
+from continuum_robot.nodes.base.waiting import call_service
+from continuum_robot.nodes.supervision import ASKERS, Managed
 from continuum_robot.nodes.supervisor import Supervisor
 
 pytestmark = [pytest.mark.ros]
@@ -87,7 +86,7 @@ def test_a_node_whose_answer_is_lost_or_that_was_there_already_is_asked_for_its_
     ("made", "words"), [(None, "did not become inactive within 1 s"), (False, "is unknown instead of inactive")]
 )
 def test_a_node_that_stays_away_after_a_transition_is_told(monkeypatch, made, words):
-    monkeypatch.setattr(managed, "VANISHED_S", 0.02)
+    monkeypatch.setattr(supervision, "VANISHED_S", 0.02)
     node = make("inactive", hidden=10**9, made=made)
     with pytest.raises(DeviceError, match=words):
         node.change(Transition.TRANSITION_CONFIGURE, "inactive", 1.0).send(None)
@@ -103,7 +102,7 @@ def test_a_node_that_is_not_there_yet_is_unknown_at_once():
 def active(monkeypatch):
     """A node that is active, and time that passes by its waits."""
     now = [100.0]
-    monkeypatch.setattr(managed, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(supervision, "time", SimpleNamespace(monotonic=lambda: now[0]))
     node = make("active", hidden=0)
     node.now = now
 
@@ -259,7 +258,7 @@ class Slow(Node):
 
 @pytest.mark.parametrize(("silent_s", "timeout_s", "paused"), [(0.8, 60.0, True), (6.0, 0.2, False)])
 def test_a_driver_that_is_slow_to_answer_is_not_left_active(context, monkeypatch, silent_s, timeout_s, paused):
-    monkeypatch.setattr(managed, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(supervision, "ANSWER_TIMEOUT_S", 0.2)
     overrides = {"node_names": ["tendon_driver"], "autostart": False, "transition_timeout_s": timeout_s}
     node, slow = Supervisor(context=context, overrides=overrides), Slow(context, silent_s)
     monkeypatch.setattr(node, "_longest_ramp_s", lambda: 0.0)

@@ -17,6 +17,7 @@ from ros_probe import lockstep_stack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.clarke_controller import ClarkeControllerNode
 from continuum_robot.nodes.topics.flat_messages import commands_layout
+from continuum_robot.nodes.topics.owned_topic import NOBODY
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
 
@@ -59,7 +60,7 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
             limited=limited,
         )
         states.header.stamp.sec, states.header.stamp.nanosec = divmod(node.clock.now_ns(), 1_000_000_000)
-        node._on_reference(ahead)
+        node._on_reference(ahead, NOBODY)
         node._on_states(serialize_message(states))
         assert len(answers) == k
     terms = node._controller.output().terms

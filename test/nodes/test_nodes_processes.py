@@ -15,7 +15,7 @@ from robot_files import robot_file
 from ros_probe import PATIENT, Probe, patient_robot, pause
 from ros_processes import Processes
 
-from continuum_robot.nodes.supervision.managed import HEARTBEAT_TIMEOUT_S
+from continuum_robot.nodes.supervision import HEARTBEAT_TIMEOUT_S
 from continuum_robot.nodes.topics.driver_status import fault_names, state_name
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]

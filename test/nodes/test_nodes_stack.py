@@ -14,7 +14,7 @@ from continuum_robot.msg import ClarkeState, TendonStates
 from continuum_robot.srv import ManageStack, TakeReference
 from rcl_interfaces.msg import Log
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_probe import listening_probe, patient_stack
+from ros_probe import Probe, listening_probe, patient_stack
 
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
@@ -123,7 +123,7 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
     controller = stack.nodes["clarke_controller"]
     owner, followed = controller._references, controller._reference
     message = ClarkeState(writer="probe", position=[aim, 0.0], velocity=[0.0, 0.0], acceleration=[0.0, 0.0])
-    before, seen = owner.claim.refused, []
+    before, seen = owner.refused, []
 
     def write():
         probe.publish(ClarkeState, "clarke_reference", message)
@@ -131,15 +131,27 @@ def test_references_of_who_has_not_taken_the_turn_are_refused_and_named(stack, p
         seen.append(followed.position[0])
 
     probe.wait(lambda: write() or owner.named, what="it was not refused")
-    assert owner.claim.refused > before
+    assert owner.refused > before
     assert owner.named == "probe"
     np.testing.assert_allclose(seen, stands, atol=1e-4)
     words = "probe writes clarke_reference beside reference_source: refused"
     probe.wait(lambda: any(words in log.msg for log in probe.received["/rosout"]), what=words)
-    # With the turn it is followed at once, and nobody is called an intruder.
-    take_turn(probe, "probe")
-    probe.wait(lambda: write() or abs(followed.position[0] - aim) < 1e-4, what="it is not followed")
-    assert owner.writer == "probe"
+    # With the turn it is followed at once, and nobody is called an intruder; another program of its name is refused.
+    forged = ClarkeState(writer="probe", position=[-aim, 0.0], velocity=[0.0, 0.0], acceleration=[0.0, 0.0])
+    with Probe() as other:
+        other.publish(ClarkeState, "clarke_reference", forged)  # discovered before it counts
+        take_turn(probe, "probe")
+        probe.wait(lambda: write() or abs(followed.position[0] - aim) < 1e-4, what="it is not followed")
+        assert owner.writer == "probe"
+        refused = owner.refused
+
+        def both_write():
+            write()
+            other.publish(ClarkeState, "clarke_reference", forged)
+            return owner.refused > refused + 10
+
+        probe.wait(both_write, what="another program with the owner's name was not refused")
+        assert abs(followed.position[0] - aim) < 1e-4
     take_turn(probe, "")
     probe.stop_publishing("clarke_reference")
     probe.wait(lambda: owner.writer == "reference_source", what="the reference source does not have it again")

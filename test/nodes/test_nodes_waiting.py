@@ -13,8 +13,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.task import Future
 
 from continuum_robot.errors import RobotTimeoutError
-from continuum_robot.nodes.base.calling import call_service
-from continuum_robot.nodes.base.waiting import Waiting
+from continuum_robot.nodes.base.waiting import Waiting, call_service
 
 
 class LateClient:

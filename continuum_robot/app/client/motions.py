@@ -18,6 +18,7 @@ from continuum_robot.app.client.trajectories import ReferenceFunction, checked
 from continuum_robot.control.motion import LONGEST_STEP_S, motion_limits
 from continuum_robot.control.references import ClarkeReference, RestToRest
 from continuum_robot.errors import ContinuumRobotError, RobotFaultError, RobotTimeoutError
+from continuum_robot.msg import TipState
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot as RobotDescription
@@ -31,7 +32,7 @@ STAGE_PERIOD_S = 0.05
 STAGE_THERE = np.array([1e-4, 1e-3])
 """How near a stage counts as arrived, m and rad."""
 
-_ENDS = ("reached", "refused", "stopped")
+_ENDS = (TipState.REACHED, TipState.REFUSED, TipState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ def move_tip(link: StackLink, task: Task, target_m: Vector, timeout_s: float, to
                 "tip", f"did not reach the goal within {timeout_s:g} s: {found}", "Allow more time or tolerance"
             )
         time.sleep(POLL_S)
-    if message.state != "reached":
+    if message.state != TipState.REACHED:
         raise RobotFaultError("tip_target", f"{message.state}: {message.message}", "See tip_state")
     return TipResult(
         conversions.position(message.tip),

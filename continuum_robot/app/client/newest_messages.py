@@ -13,8 +13,7 @@ from rclpy.qos import QoSProfile
 from rclpy.subscription import Subscription
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, StreamClaim, nodes_of, owners_of
-from continuum_robot.nodes.topics.publisher_subscription import publisher_of
+from continuum_robot.nodes.topics.owned_topic import nodes_of, owners_of, publisher_of
 
 
 class NewestMessages:
@@ -29,14 +28,12 @@ class NewestMessages:
         self._newest: dict[str, Any] = {}
         self._taken_s: dict[str, float] = {}
         self._subscriptions: dict[str, Subscription[Any]] = {}
-        self._claims: dict[str, StreamClaim] = {}
-        self._names: dict[bytes, str] = {}
+        self._names: dict[str, dict[bytes, str]] = {}
+        self._refused: set[str] = set()
 
     def listen(self, topic: str, kind: Any, profile: QoSProfile | None = None) -> None:
         """Subscribe to a further topic."""
         self._subscriptions[topic] = self._node.create_subscription(kind, topic, _ignore, profile or qos.newest_state())
-        if topic in STREAM_OWNERS:
-            self._claims[topic] = StreamClaim(self._node, topic)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._subscriptions
@@ -86,16 +83,21 @@ class NewestMessages:
             taken = subscription.handle.take_message(subscription.msg_type, False)
         if taken is None:
             return None
-        message, gid = taken[0], publisher_of(taken[1])
-        if topic in self._claims:
-            return message if self._claims[topic].admits(gid, time.monotonic()) else None
+        return None if self._is_refused(topic, subscription.topic_name, publisher_of(taken[1])) else taken[0]
+
+    def _is_refused(self, topic: str, full_topic: str, gid: bytes) -> bool:
+        """Whether another program publishes what a node of the stack does that is there."""
         owners = owners_of(self._node, topic)
-        if owners:
-            if gid not in self._names:
-                self._names |= nodes_of(self._node, subscription.topic_name)
-            if self._names.get(gid, "") not in ("", *owners):
-                return None  # another program's
-        return message
+        if owners and self._names.get(topic, {}).get(gid) not in owners:
+            self._names[topic] = nodes_of(self._node, full_topic)
+        names = self._names.get(topic, {})
+        name = names.get(gid, "")
+        if name in ("", *owners) or set(owners).isdisjoint(names.values()):
+            return False
+        if (said := f"{name} writes {topic} beside {' and '.join(owners)}: refused") not in self._refused:
+            self._refused.add(said)
+            self._node.get_logger().error(f"{said}. Stop one of them")
+        return True
 
 
 def _ignore(_message: Any) -> None:

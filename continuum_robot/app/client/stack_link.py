@@ -39,9 +39,9 @@ from continuum_robot.app.running.domain import absolute_namespace
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.msg import ClarkeState, Contact, DriverStatus, Shape, StackStatus, TendonStates, TipState
-from continuum_robot.nodes.base.calling import AGAIN_S, action_client, call_service
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner, dds_error, initialize, wait_for
+from continuum_robot.nodes.base.waiting import AGAIN_S, action_client, call_service
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.base_stage import AXES
 from continuum_robot.robot.description import Robot as RobotDescription
@@ -86,6 +86,7 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
 STATE_TOPICS = tuple(_TOPICS)[:11]
 """What the state of a robot is made of, but for what only the page shows."""
 ALL_TOPICS = tuple(_TOPICS)
+
 
 class StackLink:
     """Two nodes beside a stack: one that asks and answers, and one that keeps the newest messages.

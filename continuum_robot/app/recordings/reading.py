@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rosbags.highlevel import AnyReader
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.bag_reading import readable
+from continuum_robot.nodes.recordings.mcap_file import readable
 
 Vector = NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from continuum_robot.app.running.simulation_level import (
 )
 from continuum_robot.drivers import backends
 from continuum_robot.errors import ParameterError
-from continuum_robot.nodes.base.stopping import BRING_DOWN_S
+from continuum_robot.nodes.base.spinning import BRING_DOWN_S
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file

@@ -16,7 +16,7 @@ from rich.text import Text
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import RobotState, loop_timing
 from continuum_robot.nodes.composition import ComposedStack
-from continuum_robot.nodes.reference.motion_start import HOLDING
+from continuum_robot.nodes.reference.lines import HOLDING
 
 STATE_STYLES = {"up": "green", "fault": "bold red", "starting": "yellow", "stopping": "yellow", "down": "yellow"}
 

@@ -25,7 +25,7 @@ from continuum_robot.app.teleop.keyboard import Keyboard
 from continuum_robot.app.teleop.modes import CLARKE
 from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.nodes.base.spinning import StopRequest
-from continuum_robot.nodes.reference.motion_start import HOLDING
+from continuum_robot.nodes.reference.lines import HOLDING
 
 SCREEN_PERIOD_S = 0.1
 

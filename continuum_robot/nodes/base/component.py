@@ -255,8 +255,7 @@ class ComponentNode(ManagedNode):
             component.parameters_changed(names)
 
     def configure(self) -> None:
-        self.defect, self.idle = "", ""
-        self.problems.clear()
+        self.idle = ""
         self._errors.clear()
         try:
             self.component = self.kind(self, self.load_robot())

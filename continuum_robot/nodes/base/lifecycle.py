@@ -12,11 +12,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.action.server import ServerGoalHandle
@@ -24,6 +27,7 @@ from rclpy.context import Context
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
+from rclpy.task import Future
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.nodes.base.diagnostics import Diagnostics, Level, StatusBuilder
@@ -32,7 +36,7 @@ from continuum_robot.nodes.base.params_file import ParamsFile
 from continuum_robot.nodes.lockstep.bus import BusFlow, LockstepBus
 from continuum_robot.nodes.lockstep.flow import Flow, RealFlow
 from continuum_robot.nodes.stack.choices import CLOCKS
-from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, PublisherNode
+from continuum_robot.nodes.topics.owned_topic import PublisherCallback, PublisherNode
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
@@ -54,6 +58,8 @@ ONE_PROCESS = (
 
 
 LOGGED_AGAIN_S = 10.0
+JOIN_TIMEOUT_S = 5.0
+_BESIDE = (Transition.TRANSITION_ACTIVATE, Transition.TRANSITION_DEACTIVATE)
 
 
 class ManagedNode(PublisherNode, LifecycleNode):
@@ -70,10 +76,14 @@ class ManagedNode(PublisherNode, LifecycleNode):
     """``payload_kg`` may be changed while it runs: :meth:`carry` takes it."""
     ends_first = False
     """Where nobody brings it down, it ends before the other nodes."""
+    waits_for_devices = False
+    """Its activation and deactivation take seconds: they run in a thread, and its other callbacks go on."""
     longest_ramp_s = 0.0
     """Time of the driver's ramp to the safe tension, by the robot file that was loaded last, s."""
     _ever_configured = False
     _robot_of_file: Robot | None = None
+    _beside: threading.Thread | None = None
+    _transition_end: Future[None] | None = None
 
     def __init__(
         self,
@@ -146,6 +156,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.simulated = self._is_simulated()
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
         self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)
+        self._change_state = self._service_change_state.callback
+        if self.waits_for_devices and not self.clock.stepped:  # in lock-step time passes in the executor's thread
+            self._service_change_state.callback = self._serve_change_state
 
     # What a subclass implements. The names of the transitions are theirs, the on_ methods below are rclpy's.
     def configure(self) -> None:
@@ -333,6 +346,8 @@ class ManagedNode(PublisherNode, LifecycleNode):
         """Make everything safe and close it, from any state and after any failure. Never raises."""
         if not self._ever_configured:
             return  # nothing was opened; a node whose constructor failed has nothing to close it with either
+        if self._beside is not None and self._beside is not threading.current_thread():
+            self._beside.join(JOIN_TIMEOUT_S + self.longest_ramp_s)
         if self.state in ("active", "deactivating", "errorprocessing", "shuttingdown", "activating"):
             self._attempt("deactivate", self.deactivate)
         self._attempt("cleanup", self.cleanup)
@@ -357,6 +372,31 @@ class ManagedNode(PublisherNode, LifecycleNode):
         # rclpy leaves it, and with it the node and its participant, to the garbage collector: others see a node there
         # that answers nobody, and wait for its services in vain.
         self._state_machine.destroy_when_not_in_use()
+
+    async def _serve_change_state(
+        self, request: ChangeState.Request, response: ChangeState.Response
+    ) -> ChangeState.Response:
+        """Make a transition, one at a time; beside the executor where that waits for devices."""
+        while self._transition_end is not None and not self._transition_end.done():
+            await self._transition_end
+        wanted = request.transition
+        executor: Any = self.executor
+        if executor is None or (wanted.id not in _BESIDE and wanted.label not in ("activate", "deactivate")):
+            return self._change_state(request, response)
+        changed = self._transition_end = Future[None]()
+
+        def change() -> None:
+            try:
+                self._change_state(request, response)
+            except Exception as error:
+                self.on_defect(error)
+            finally:
+                executor.create_task(lambda: changed.set_result(None))
+
+        self._beside = threading.Thread(target=change, name="transition", daemon=True)
+        self._beside.start()
+        await changed
+        return response
 
     def on_configure(self, _state: LifecycleState) -> TransitionCallbackReturn:
         self._ever_configured = True
@@ -400,6 +440,10 @@ class ManagedNode(PublisherNode, LifecycleNode):
         return error if file is None else file.located(error, self.get_name(), self.get_namespace())
 
     def _transition(self, name: str, action: Callable[[], None]) -> TransitionCallbackReturn:
+        healed = name == "configure" and bool(self.defect or self.problems)
+        if healed:  # everything is made anew
+            self.defect = ""
+            self.problems.clear()
         # rclpy swallows exceptions of transitions without a word.
         try:
             action()
@@ -411,9 +455,7 @@ class ManagedNode(PublisherNode, LifecycleNode):
             return ERROR
         if name in ("activate", "cleanup"):
             self.last_error = ""
-        if name == "configure" and (self.defect or self.problems):  # everything was made anew
-            self.defect = ""
-            self.problems.clear()
+        if healed:
             self.diagnostics.publish()
         return SUCCESS
 

@@ -14,10 +14,10 @@ from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.lockstep.flow import Flow
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import FlatLayout, commands_layout
-from continuum_robot.nodes.topics.owned_topic import NamedOwner
+from continuum_robot.nodes.topics.owned_topic import Owner
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.reports import RoundTripReport
-from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 from continuum_robot.srv import TakeCommands
 
 TOPIC, JOINTS = "tendon_commands", "joint_commands"
@@ -30,8 +30,8 @@ class CommandInput:
     """Hands commands to the loop while the tendons are under power. In the executor's thread.
 
     The first program that writes has the commands while it writes, and the service ``take_commands`` gives them to
-    another one; the rest is refused, counted and named. :class:`WriterWatch` finds two programs of one name by the
-    states that they answer. The writer of ``joint_commands``, which carry no name, is called so.
+    another one; the rest is refused, counted and named. The writer of ``joint_commands``, which carry no name, is
+    called so.
     """
 
     _heard_s = -math.inf
@@ -44,17 +44,18 @@ class CommandInput:
         self._node, self._clock = node, node.clock
         self._loop: DriverLoop | None = None
         self._trips: RoundTripStatistics | None = None
-        self._writers = WriterWatch()
         self._problem = self._asked = ""
         self.owner = self._make_owner(0.0)
         if listens:
-            flow.create_subscription(TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True)
+            flow.create_subscription(
+                TendonCommands, TOPIC, self._on_command, qos.owned_command(), raw=True, with_gid=True
+            )
             if not node.clock.stepped:  # who writes these takes no turns
-                node.create_subscription(JointState, JOINTS, self._on_joints, qos.owned_command())
+                node.subscribe_with_publisher(JointState, JOINTS, self._on_joints, qos.owned_command())
             node.create_service(TakeCommands, "take_commands", self._serve_take)
 
-    def _make_owner(self, silence_s: float) -> NamedOwner:
-        return NamedOwner(self._node, TOPIC, silence_s, "have it take over (service take_commands)")
+    def _make_owner(self, silence_s: float) -> Owner:
+        return Owner(self._node, TOPIC, silence_s, "have it take over (service take_commands)")
 
     def listen(self, loop: DriverLoop, trips: RoundTripStatistics | None, prefix: str = "") -> None:
         """Commands are for this loop from now on."""
@@ -89,11 +90,7 @@ class CommandInput:
         loop = self._loop
         return loop is not None and self._clock.monotonic_s() - self._heard_s < loop.safety.limits.command_timeout_s
 
-    def two_writers(self) -> bool:
-        """Whether the commands since the last call came from two programs of one name, by their sequence numbers."""
-        return self._writers.two_writers(self.publishers)
-
-    def _on_command(self, data: bytes) -> None:
+    def _on_command(self, data: bytes, gid: bytes) -> None:
         if not self._obeys():
             return
         layout = self._layout
@@ -108,12 +105,11 @@ class CommandInput:
             command = () if len(other) else tuple(getattr(message, self._taken))
             if len(command) == self._count:
                 self._layout, self._layout_writer = FlatLayout(message), writer
-        if self._admits(writer):
-            self._writers.command(sequence)
+        if self._admits(gid, writer):
             self._hand_on(command, sequence)
 
-    def _on_joints(self, message: JointState) -> None:
-        if self._obeys() and self._admits(JOINTS):
+    def _on_joints(self, message: JointState, gid: bytes) -> None:
+        if self._obeys() and self._admits(gid, JOINTS):
             self._hand_on(self._of_joints(message), 0)
 
     def _of_joints(self, message: JointState) -> Sequence[float]:
@@ -138,12 +134,12 @@ class CommandInput:
         self._heard_s = self._clock.monotonic_s()
         return loop.powered and loop.procedure is None
 
-    def _admits(self, writer: str) -> bool:
+    def _admits(self, gid: bytes, writer: str) -> bool:
         owner = self.owner
-        admitted = owner.admits(writer, self._clock.monotonic_s())
-        if owner.claim.contested:
+        admitted = owner.admits(gid, self._clock.monotonic_s(), writer)
+        if owner.contested:
             owner.tell()
-            owner.claim.settle()
+            owner.settle()
             if owner.writer != self._asked:  # who took over by the service may be disturbed by the one before
                 self._on_two_writers()
         return admitted
@@ -164,11 +160,8 @@ class CommandInput:
 
     def _serve_take(self, request: TakeCommands.Request, response: TakeCommands.Response) -> TakeCommands.Response:
         name, before = check_request("TakeCommands", request).writer.strip(), self.owner.writer
-        claim, self._asked = self.owner.claim, name
-        if name:
-            claim.take(name, self._clock.monotonic_s())
-        else:
-            claim.release()
+        self._asked = name
+        self.owner.give(name, self._clock.monotonic_s())
         response.success = True
         response.message = f"{name or 'the next program that does'} writes {TOPIC} instead of {before or 'nobody'}"
         return response

@@ -11,12 +11,12 @@ from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.base.diagnostics import Level, LoopThresholds, StatusBuilder
 from continuum_robot.nodes.driver.commands import CommandInput
 from continuum_robot.nodes.driver.context import DriverContext
-from continuum_robot.nodes.driver.controller_switch import ControllerSwitch
 from continuum_robot.nodes.driver.faults import DOES, DriverFaults
+from continuum_robot.nodes.driver.slot import ControllerSwitch
 from continuum_robot.nodes.driver.stored import StoredCogging, StoredHoming
 from continuum_robot.nodes.stack.choices import HOLD_TENSION, TIP
 from continuum_robot.nodes.topics import conversions
-from continuum_robot.nodes.topics.driver_status import CONTROLLERS, FAULT_CODES, STATES, STOPS
+from continuum_robot.nodes.topics.driver_status import CONTROLLERS, FAULT_CODES, STATES, STOPS, values_of_status
 from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 
@@ -50,7 +50,7 @@ class DriverDiagnosis:
     def driver_status(self) -> DriverStatus:
         """The status that is latched on ``driver_status``."""
         builder = StatusBuilder("", "")
-        self._diagnose_driver(builder)
+        self._summarize(builder)
         faults, loop = self._faults, self._context.loop
         status = DriverStatus(
             state=STATES.index(faults.state),
@@ -67,53 +67,35 @@ class DriverDiagnosis:
             estop_holders=[holder.name for holder in faults.estop_holders],
             simulated=self._node.simulated,
             activated_ns=self.activated_ns,
-            powered=self._powered(loop),
+            powered=loop is not None and loop.powered and not loop.hangs,
             commanded=self._commands.heard,
             homed=not self._homing.missing,
-            time_is_over=self._time_is_over(loop),
+            time_is_over=loop is not None and bool(getattr(loop.pace, "done", False)),
         )
         conversions.set_stamp(status.header.stamp, self._node.clock.now_ns())
         return status
 
-    @staticmethod
-    def _powered(loop: DriverLoop | None) -> bool:
-        return loop is not None and loop.powered and not loop.hangs
-
-    @staticmethod
-    def _time_is_over(loop: DriverLoop | None) -> bool:
-        return loop is not None and bool(getattr(loop.pace, "done", False))
-
-    def _diagnose_driver(self, status: StatusBuilder) -> None:
-        faults, loop, missing = self._faults, self._context.loop, self._homing.missing
+    def _summarize(self, status: StatusBuilder) -> None:
+        faults, missing, controller = self._faults, self._homing.missing, self._controllers.active
         names, reason, state = faults.names, faults.estop_reason, faults.state
-        action, fallback = faults.stop_action, faults.fallback_holds
         if names:
+            action, fallback = faults.stop_action, faults.fallback_holds
             does = f"; {'fallback holds: ' if fallback else ''}{DOES[action]}" if action not in ("", RELEASE) else ""
             status.summary(Level.ERROR, "safe state: " + ", ".join(names) + (f" ({reason})" if reason else "") + does)
-        if state == "active" and self._controllers.active == HOLD_TENSION:
+        if state == "active" and controller == HOLD_TENSION:
             status.summary(Level.OK, "active, the driver holds")
-        if state == "active" and self._controllers.active == TIP:
+        if state == "active" and controller == TIP:
             status.summary(Level.OK, "active, the tip is controlled")
         status.summary(Level.OK, state)
-        status.add("state", state)
-        status.add("controller", self._controllers.active)
-        status.add("stop_action", action)
-        status.add("fallback_holds", fallback)
-        status.add("faults", list(names))
-        status.add("last_fault", faults.last_fault)
-        status.add("defect", self._node.defect)
-        status.add("estop", faults.estop_latched)
-        status.add("estop_reason", reason)
-        status.add("estop_holders", [holder.name for holder in faults.estop_holders])
-        status.add("simulated", self._node.simulated)
-        status.add("activated_ns", self.activated_ns)
-        status.add("powered", self._powered(loop))
-        status.add("commanded", self._commands.heard)
-        status.add("homed", not missing)
         self._cogging.diagnose(status)
-        status.add("time_is_over", self._time_is_over(loop))
         if missing:
             status.summary(Level.WARN, missing)
+
+    def _diagnose_driver(self, status: StatusBuilder) -> None:
+        message = self.driver_status()
+        status.summary(Level(message.level), message.message)
+        status.add_all(values_of_status(message))
+        self._cogging.diagnose(status)
 
     def _diagnose_loop(self, status: StatusBuilder) -> None:
         loop = self._context.loop
@@ -175,7 +157,7 @@ class DriverDiagnosis:
         status.add("commands_invalid", self._commands.invalid)
         owner = self._commands.owner
         status.add("commands_writer", owner.writer)
-        status.add("commands_refused", owner.claim.refused)
+        status.add("commands_refused", owner.refused)
         status.add("refused_writer", owner.named)
         status.add("round_trip_p50_us", report.p50_us)
         status.add("round_trip_p99_us", report.p99_us)

@@ -15,7 +15,7 @@ from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.publisher_subscription import PublisherNode, publishers
+from continuum_robot.nodes.topics.owned_topic import PublisherNode, publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.srv import ReleaseEstop
 
@@ -27,7 +27,7 @@ GRAPH_EVERY = 5
 class EstopListener:
     """Serves ``estop``, topic and service, ``estop_button`` and ``release_estop``, in a thread of its own.
 
-    A transition runs in the executor's thread, and an activation may wait for a board for a quarter of a minute.
+    A configuration runs in the executor's thread, and may wait for a board for seconds.
     """
 
     def __init__(self, context: DriverContext, inputs: EstopInputs, faults: DriverFaults) -> None:

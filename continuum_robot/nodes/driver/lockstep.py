@@ -18,8 +18,8 @@ from continuum_robot.msg import StackStatus
 from continuum_robot.nodes.base.lifecycle import ONE_PROCESS, ManagedNode
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_owner
+from continuum_robot.runtime.control_thread import PendingCalls
 from continuum_robot.runtime.pace import Cycle, UntimedPace
-from continuum_robot.runtime.pending_calls import PendingCalls
 
 Result = TypeVar("Result")
 CLOCK_EVERY = 10
@@ -240,7 +240,7 @@ class LockstepPace(UntimedPace):
 
     def _on_stack_status(self, message: StackStatus) -> None:
         """Time passes for all while the stack is up, and goes on after a fault."""
-        up = message.state == "up" or (message.state == "fault" and self.up)
+        up = message.state == StackStatus.UP or (message.state == StackStatus.FAULT and self.up)
         if up == self.up:
             return
         self.up = self._turning = up

@@ -19,6 +19,8 @@ from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.round_trips import RoundTripStatistics
 
 FOREIGN_STATES_S = 0.5
+LOOK_EVERY = 10
+"""Cycles after which it is asked again who listens."""
 
 
 class StatePublisher:
@@ -29,9 +31,11 @@ class StatePublisher:
         self._states = flow.create_publisher(TendonStates, "tendon_states", qos.state_publisher())
         self._decimated = flow.create_publisher(TendonStates, "tendon_states_decimated", qos.state_publisher())
         self._joints = node.create_publisher(JointState, "joint_states", qos.state_publisher())
+        self._publishers = self._states, self._decimated, self._joints
         self._parameters = node.parameters
         self._trips: RoundTripStatistics | None = None
         self.newest = 0
+        self._heard: tuple[bool, ...] = ()
 
     def prepare(
         self,
@@ -64,9 +68,12 @@ class StatePublisher:
         """Publish what a cycle read; what is not known is NaN."""
         numbers, row, found = self._numbers, self._row, numbers_of_row
         self.newest = numbers[self._sequence] = sequence = int(found[row.number])
-        joints = sequence % self._joints_decimation == 0 and self._joints.get_subscription_count()
-        decimated = sequence % self._decimation == 0 and self._decimated.get_subscription_count()
-        states = decimated or self._states.get_subscription_count()
+        if sequence % LOOK_EVERY == 0 or not self._heard:
+            self._heard = tuple(one.get_subscription_count() > 0 for one in self._publishers)
+        states, decimated, joints = self._heard
+        joints = joints and sequence % self._joints_decimation == 0
+        decimated = decimated and sequence % self._decimation == 0
+        states = states or decimated
         if not (joints or states):
             return
         # Once: the wall clock may be set between two messages of a cycle.

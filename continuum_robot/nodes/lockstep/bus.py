@@ -25,7 +25,7 @@ from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.nodes.lockstep.flow import FlowLoop, FlowPublisher
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.flat_messages import CanonicalBytes, copy_of
-from continuum_robot.nodes.topics.publisher_subscription import publishers
+from continuum_robot.nodes.topics.owned_topic import publishers
 from continuum_robot.runtime.clock import Clock, SteppedClock
 from continuum_robot.runtime.control_thread import Result
 from continuum_robot.runtime.timing import LoopStatistics

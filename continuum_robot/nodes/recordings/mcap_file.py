@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MCAP files: what the recorder noted in them, and their messages from the front on, also of files that were cut off.
-
-rosbags and most tools need the index at the end, which a killed recorder never wrote. No ROS is needed here.
-"""
+"""MCAP files: what the recorder noted in them, and their messages from the front on, of files that were cut off too."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +14,27 @@ from mcap.reader import make_reader
 from mcap.stream_reader import StreamReader, breakup_chunk
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.bag_reading import readable
+
+_LONGEST_REASON = 200
+
+
+@contextlib.contextmanager
+def readable(bag: Path) -> Iterator[None]:
+    """While a recording is opened and its messages are taken apart."""
+    try:
+        yield
+    except RecordingError:
+        raise
+    # In a damaged or foreign file rosbags, and what takes its messages apart, meet whatever a byte can be taken for:
+    # KeyError, struct.error, MemoryError, AttributeError and more, without a common base.
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST_REASON]
+        raise RecordingError(
+            bag,
+            f"cannot be read as a recording ({reason})",
+            "Give the folder of a run, the folder of a recording, or a file that ends in .mcap",
+        ) from error
+
 
 METADATA_NAME = "continuum_robot"
 """Name of the metadata records with what the recorder knows of the run; later ones add to earlier ones."""

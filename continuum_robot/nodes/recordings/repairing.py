@@ -12,8 +12,7 @@ from rosbags.rosbag2 import WriterError
 from rosbags.rosbag2.metadata import parse_qos
 
 from continuum_robot.errors import RecordingError
-from continuum_robot.nodes.recordings.bag_reading import readable
-from continuum_robot.nodes.recordings.mcap_file import MAGIC, METADATA_NAME, PROFILE, McapScan, profile_of
+from continuum_robot.nodes.recordings.mcap_file import MAGIC, METADATA_NAME, PROFILE, McapScan, profile_of, readable
 from continuum_robot.nodes.recordings.writing import REMEDY, BagWriter, message_type_hash, reason_of
 
 

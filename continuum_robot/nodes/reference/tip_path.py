@@ -20,7 +20,7 @@ from continuum_robot.control.tip.inverse import TipSolution
 from continuum_robot.geometry import se3
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes.base.lifecycle import ManagedNode
-from continuum_robot.nodes.reference.stage_line import StageLine
+from continuum_robot.nodes.reference.lines import StageLine
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
@@ -113,7 +113,7 @@ class TipStates:
         if solution is None:
             return
         conversions.set_stamp(message.header.stamp, now_ns)
-        message.state = "reached" if output.arrived else "moving"
+        message.state = TipState.REACHED if output.arrived else TipState.MOVING
         message.message = _obstacles(control, output)
         message.target = conversions.point_message(solution.target)
         message.goal = conversions.point_message(solution.goal)
@@ -126,7 +126,7 @@ class TipStates:
     def refuse(self, target: Point, problem: str) -> None:
         """A target is not for this robot."""
         nothing = Point(x=math.nan, y=math.nan, z=math.nan)
-        message = TipState(simulated=self._simulated, state="refused", message=problem)
+        message = TipState(simulated=self._simulated, state=TipState.REFUSED, message=problem)
         message.header.frame_id = self._frame
         conversions.set_stamp(message.header.stamp, self._node.clock.now_ns())
         message.target, message.goal, message.tip = target, nothing, nothing

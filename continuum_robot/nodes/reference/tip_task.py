@@ -28,7 +28,6 @@ from continuum_robot.srv import TakeReference
 
 Vector = NDArray[np.float64]
 
-REFUSED, STOPPED = "refused", "stopped"
 STATE_TIMEOUT_S = 0.5
 _TAKE_TIMEOUT_S = 2.0
 UNKNOWN = np.full(3, np.nan)
@@ -159,7 +158,7 @@ class TipTask(node.Component):
 
     def refuse(self, why: str, now_s: float, point_m: Vector) -> None:
         self.refused += 1
-        self.publish_state(REFUSED, why, now_s, point_m)
+        self.publish_state(TipState.REFUSED, why, now_s, point_m)
 
     def fresh(self, heard: tuple[bytes, float] | None, now_s: float, age_s: float) -> ClarkeState | None:
         """A message with finite coordinates of this robot that is not older than ``age_s``."""

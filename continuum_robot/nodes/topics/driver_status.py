@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.msg import DriverStatus
 from continuum_robot.nodes.stack.choices import CLARKE, HOLD_TENSION, TIP, TOPIC
@@ -34,6 +36,19 @@ def stop_name(status: DriverStatus) -> str:
 def fault_names(status: DriverStatus) -> tuple[str, ...]:
     """The latched faults."""
     return tuple(_name(FAULT_CODES, code) for code in status.faults)
+
+
+def values_of_status(status: DriverStatus) -> dict[str, Any]:
+    """Its fields by their names, codes as words: what /diagnostics shows."""
+    fields = [name for name in status.get_fields_and_field_types() if name not in ("header", "level", "message")]
+    return {
+        **{name: getattr(status, name) for name in fields},
+        "state": state_name(status),
+        "controller": controller_name(status),
+        "stop_action": stop_name(status),
+        "faults": fault_names(status),
+        "last_fault": _name(FAULT_CODES, status.last_fault),
+    }
 
 
 def _name(names: tuple[str, ...], code: int) -> str:

@@ -1,67 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics with one owner: what any other program publishes there is refused, counted and named.
 
-Commands and references carry their writer's name. Of all other topics the graph knows the node that publishes.
+The owner of commands, references and streams is one publisher, by the GID that the middleware states with each message.
+Latched topics, silent between changes, belong to a node, by the name that the graph has for the publisher.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
+from rclpy.waitable import NumberOfEntities, Waitable
 
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.publisher_subscription import PublisherCallback, publishers
-from continuum_robot.runtime.writer_claim import WriterClaim
 
 if TYPE_CHECKING:
     from continuum_robot.nodes.base.lifecycle import ManagedNode
+
+GID_BYTES = 16
+"""What a message carries of its publisher's GID; the graph shows more in older versions."""
+
+PublisherCallback = Callable[[Any, bytes], None]
+"""Gets a message, and the GID of its publisher; empty where the middleware does not report it."""
+
+
+class PublisherSubscription(Waitable[Any]):
+    """A subscription that an executor treats as a waitable."""
+
+    def __init__(
+        self, node: Node, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
+    ) -> None:
+        super().__init__(node.default_callback_group)
+        self._kind, self._raw, self._callback = kind, raw, callback
+        self.subscription = node.create_subscription(kind, topic, _not_called, profile, raw=raw)
+
+    def __enter__(self) -> None:
+        """As of a waitable: in use."""
+        self.subscription.handle.__enter__()
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        """As of a waitable: no longer in use."""
+        self.subscription.handle.__exit__(kind, error, trace)
+
+    def get_num_entities(self) -> NumberOfEntities:
+        """As of a waitable."""
+        return NumberOfEntities(num_subs=1)
+
+    def add_to_wait_set(self, wait_set: Any) -> None:
+        """As of a waitable."""
+        self._index = wait_set.add_subscription(self.subscription.handle)
+
+    def is_ready(self, wait_set: Any) -> bool:
+        """As of a waitable."""
+        return bool(wait_set.is_ready("subscription", self._index))
+
+    def take_data(self) -> Any:
+        """The message and what is known of it, None where there is none."""
+        with self.subscription.handle:
+            return self.subscription.handle.take_message(self._kind, self._raw)
+
+    async def execute(self, taken_data: Any) -> None:
+        """Call the callback."""
+        if taken_data is not None:
+            message, info = taken_data
+            self._callback(message, publisher_of(info))
+
+
+def _not_called(_message: Any) -> None:
+    """No executor takes this subscription's messages but as a waitable."""
+
+
+def publisher_of(info: Any) -> bytes:
+    """GID of the publisher, from what rclpy takes with a message; empty where the middleware does not report it."""
+    return bytes((info.get("publisher_gid") or {}).get("data", b""))[:GID_BYTES]
+
+
+def publishers(node: Node, topic: str) -> dict[bytes, Any]:
+    """What the graph reports of each publisher of a topic, by the GID that its messages carry."""
+    return {bytes(one.endpoint_gid)[:GID_BYTES]: one for one in node.get_publishers_info_by_topic(topic)}
+
+
+class PublisherNode(Node):
+    """A node with subscriptions whose callbacks learn who published."""
+
+    _own: tuple[PublisherSubscription, ...] = ()
+
+    @property
+    def subscriptions(self) -> Iterator[Subscription[Any]]:
+        """Those that an executor takes as such; the others are in waitables."""
+        own = [one.subscription for one in self._own]
+        return (one for one in super().subscriptions if one not in own)
+
+    def subscribe_with_publisher(
+        self, kind: Any, topic: str, callback: PublisherCallback, profile: QoSProfile, *, raw: bool = False
+    ) -> None:
+        """Subscribe for good, with a callback that learns who published; before the node is spun."""
+        own = PublisherSubscription(self, kind, topic, callback, profile, raw=raw)
+        self._own += (own,)
+        self.add_waitable(own)
+
 
 LOOK_PERIOD_S = 0.05
 """The middleware's list of publishers takes half a millisecond: it is asked at most this often."""
 STEADY_S = 0.5
 """Refused for so long without a break, a writer is no handover under way any more."""
+SILENCE_S = 0.5
+"""After so long without a message a topic is the next publisher's."""
 UNKNOWN_NODE = "_NODE_NAME_UNKNOWN_"
 NOBODY = b""
-"""GID of a publisher that the middleware does not report."""
+"""GID of a publisher that the middleware does not report, or not yet; it may be any."""
 LONGEST_WAIT_S = 10.0
 _MOST_WAITING = 16
 
 
 OWNERS = {
-    "base_stage/status": "base_stage",
-    "driver_status": "tendon_driver",
-    "reference_holding": "reference_source",
-    "reference_writer": "reference_source",
-    "stack_status": "supervisor",
+    "base_stage/state": ("base_stage",),
+    "base_stage/status": ("base_stage",),
+    "clarke_state": ("clarke_controller",),
+    "contact": ("contact_monitor",),
+    "driver_status": ("tendon_driver",),
+    "fiber_curvature": ("fiber_interrogator",),
+    "reference_holding": ("reference_source",),
+    "reference_writer": ("reference_source",),
+    "shape": ("shape_estimator",),
+    "stack_status": ("supervisor",),
+    "string_lengths": ("string_encoder",),
+    "tendon_states": ("tendon_driver",),
+    "tendon_states_decimated": ("tendon_driver",),
+    "tip_state": ("predictive_tip", "reference_source", "tip_approach"),
+    "tracked_pose_with_covariance": ("tip_tracker",),
+    "tracked_tip": ("tip_tracker",),
 }
-"""Name of the node that alone publishes a latched topic, in the namespace of the topic's stack."""
-TIP_STATE = "tip_state"
-TIP_STATE_OWNERS = ("predictive_tip", "reference_source", "tip_approach")
-"""Nodes that publish the topic, each for the targets that it takes."""
-STREAM_OWNERS = {
-    "base_stage/command": "",
-    "base_stage/state": "base_stage",
-    "base_stage/status": "base_stage",
-    "clarke_state": "clarke_controller",
-    "contact": "contact_monitor",
-    "fiber_curvature": "fiber_interrogator",
-    "shape": "shape_estimator",
-    "string_lengths": "string_encoder",
-    "tendon_states": "tendon_driver",
-    "tendon_states_decimated": "tendon_driver",
-    "tracked_pose": "",
-    "tracked_pose_with_covariance": "tip_tracker",
-    "tracked_tip": "tip_tracker",
-}
-"""Name of the node that publishes a stream where it is there; where it is not, one program of somebody else may."""
-STREAM_SILENCE_S = 0.5
-"""After so long without a message another program may publish a stream that no node of the stack publishes."""
+"""Names of the nodes of the stack that publish a topic, in its namespace."""
 
 
 def subscribe_to_owner(
@@ -73,23 +149,23 @@ def subscribe_to_owner(
     profile: QoSProfile | None = None,
 ) -> None:
     """Subscribe for good to a topic, as far as it is the owner that publishes."""
-    _OwnedTopic(node, kind, topic, callback, owner or owner_of(node, topic), profile or qos.latched())
+    _OwnedTopic(node, kind, topic, callback, owner or owners_of(node, topic)[0], profile or qos.latched())
 
 
 def subscribe_to_stream(
     node: ManagedNode, kind: Any, topic: str, callback: Callable[[Any], None], *, raw: bool = False, lazy: bool = False
 ) -> None:
-    """Subscribe for good to one of :data:`STREAM_OWNERS` in the flow of a node, the newest message of one program."""
+    """Subscribe for good to a stream in the flow of a node, the newest message of one publisher."""
     take = of_stream(node, topic, callback)
     node.flow.create_subscription(kind, topic, take, qos.newest_state(), raw=raw, lazy=lazy, with_gid=True)
 
 
 def of_stream(node: ManagedNode, topic: str, callback: Callable[[Any], None]) -> PublisherCallback:
-    """What hands on the messages of the program that one of :data:`STREAM_OWNERS` belongs to."""
-    claim = StreamClaim(node, topic)
+    """What hands on the messages of one publisher at a time."""
+    owner = Owner(node, topic)
 
     def take(message: Any, gid: bytes) -> None:
-        if claim.admits(gid, node.clock.monotonic_s()):
+        if owner.admits(gid, node.clock.monotonic_s()):
             callback(message)
 
     return take
@@ -105,14 +181,8 @@ def nodes_of(node: Node, topic: str) -> dict[bytes, str]:
 
 
 def owners_of(node: Node, topic: str) -> tuple[str, ...]:
-    """Full names of the nodes that alone publish ``tip_state`` or one of :data:`OWNERS`; none for other topics."""
-    names = TIP_STATE_OWNERS if topic == TIP_STATE else (OWNERS[topic],) if topic in OWNERS else ()
-    return tuple(full_name_of(node, name) for name in names)
-
-
-def owner_of(node: Node, topic: str) -> str:
-    """Full name of the node that publishes one of :data:`OWNERS` in the namespace of ``node``."""
-    return full_name_of(node, OWNERS[topic])
+    """Full names of the nodes that publish one of :data:`OWNERS`, in the namespace of ``node``; else none."""
+    return tuple(full_name_of(node, name) for name in OWNERS.get(topic, ()))
 
 
 def full_name_of(node: Node, name: str) -> str:
@@ -120,78 +190,75 @@ def full_name_of(node: Node, name: str) -> str:
     return f"{node.get_namespace().rstrip('/')}/{name}"
 
 
-class NamedOwner:
-    """Whose messages are taken, by the writer's name in them; others' are refused, and named in the log."""
+class Owner:
+    """Whose messages of a topic are taken: those of the first publisher that is heard, until it is silent.
 
-    def __init__(self, node: Node, topic: str, silence_s: float, remedy: str) -> None:
-        self._node, self._topic, self._remedy = node, topic, remedy
-        self.claim: WriterClaim[str] = WriterClaim(silence_s)
-        self._refused: dict[str, tuple[float, float]] = {}
-        self.named = ""
+    Messages may carry their writer's name, and a service may give the topic to a name: then it is the first publisher's
+    that writes under it. No message can forge its GID, so another program that uses the name is refused as any other.
+    """
+
+    def __init__(self, node: Node, topic: str, silence_s: float = SILENCE_S, remedy: str = "stop the other") -> None:
+        self._node, self._topic, self._silence_s, self._remedy = node, topic, silence_s, remedy
+        self.writer, self.refused, self.named = "", 0, ""
+        self._gid, self._heard_s, self._for_good = NOBODY, -math.inf, False
+        self._intruder, self._refused_since_s, self._refused_s = ("", NOBODY), math.inf, -math.inf
+        self._returns, self._disturbed = 0, False
 
     @property
-    def writer(self) -> str:
-        """The owner's name, "" for nobody's."""
-        return self.claim.holder or ""
+    def contested(self) -> bool:
+        """Whether the owner went on after messages of another, and did so again: one overlap may be a handover."""
+        return self._returns > 1
 
-    def admits(self, writer: str, now_s: float) -> bool:
+    def settle(self) -> None:
+        """What was contested is dealt with."""
+        self._returns, self._disturbed = 0, False
+
+    def give(self, writer: str, now_s: float, *, for_good: bool = False) -> None:
+        """To a name, "" to the next publisher; ``for_good``: to no other name, however long it is silent."""
+        if writer != self.writer or not writer:
+            self.writer, self._gid = writer, NOBODY
+        self._for_good = for_good
+        self._heard_s, self._refused_s = now_s if writer else -math.inf, -math.inf
+        self.settle()
+
+    def admits(self, gid: bytes, now_s: float, writer: str = "") -> bool:
         """Whether a message is the owner's."""
-        if self.claim.admits(writer, now_s):
-            self._refused.pop(writer, None)
-            return True
+        same = writer == self.writer
+        if not (same and NOBODY in (gid, self._gid)) and not (same and gid == self._gid):
+            silent = now_s - self._heard_s > self._silence_s
+            if not silent or (self._for_good and not same):
+                self._refuse((writer, gid), now_s)
+                return False
+            self.settle()
+        self.writer, self._gid, self._heard_s = writer, gid or self._gid, now_s
+        self._returns += self._disturbed
+        self._disturbed = False
+        return True
+
+    def _refuse(self, intruder: tuple[str, bytes], now_s: float) -> None:
         # The first messages of a handover may come before it is known, and the last ones after it.
-        since_s, newest_s = self._refused.get(writer, (now_s, now_s))
-        since_s = now_s if now_s - newest_s > STEADY_S else since_s
-        self._refused[writer] = since_s, now_s
-        if now_s - since_s >= STEADY_S:
+        if now_s - self._refused_s > STEADY_S:
+            self._refused_since_s = now_s
+        self.refused, self._refused_s, self._intruder, self._disturbed = self.refused + 1, now_s, intruder, True
+        if now_s - self._refused_since_s >= STEADY_S:
             self.tell()
-        return False
 
     def tell(self) -> None:
         """Log whose messages are refused, once for each."""
-        name = self.claim.intruder or "an unnamed program"
-        if name != self.named:
-            self.named = name
+        writer, gid = self._intruder
+        names = {} if writer else nodes_of(self._node, self._node.resolve_topic_name(self._topic))
+        intruder = writer or names.get(gid, "another program")
+        if writer and writer == self.writer:
+            intruder = f"another program that calls itself {writer}"
+        if intruder != self.named:
+            self.named, owner = intruder, self.writer or names.get(self._gid, "its owner")
             self._node.get_logger().error(
-                f"{name} writes {self._topic} beside {self.writer or 'its owner'}: refused. Stop it, or {self._remedy}"
+                f"{intruder} writes {self._topic} beside {owner}: refused. Stop it, or {self._remedy}"
             )
 
     def forget_named(self) -> None:
         """Nobody was called an intruder; who goes on is called so again."""
         self.named = ""
-
-
-class StreamClaim:
-    """Whose messages of one of :data:`STREAM_OWNERS` are taken: its owner's; where that is not there, one program's."""
-
-    def __init__(self, node: Node, topic: str) -> None:
-        self._node, self._topic = node, topic
-        self._owner = full_name_of(node, STREAM_OWNERS[topic]) if STREAM_OWNERS[topic] else ""
-        self._claim: WriterClaim[bytes] = WriterClaim(STREAM_SILENCE_S)
-        self._names: dict[bytes, str] = {}
-        self._looked_s = -math.inf
-        self._named: set[str] = set()
-
-    def admits(self, gid: bytes, now_s: float) -> bool:
-        """Whether a message is the owner's."""
-        claim = self._claim
-        if gid == NOBODY or (gid == claim.holder and self._names.get(gid) == self._owner):
-            return claim.admits(gid, now_s)
-        if not 0.0 <= now_s - self._looked_s < LOOK_PERIOD_S:
-            self._looked_s = now_s
-            self._names = nodes_of(self._node, self._node.resolve_topic_name(self._topic))
-        name = self._names.get(gid, "")
-        if self._owner and name == self._owner:
-            claim.take(gid, now_s)
-            return True
-        if (not self._owner or self._owner not in self._names.values()) and claim.admits(gid, now_s):
-            return True
-        claim.refuse(gid)
-        if name and name not in self._named:
-            self._named.add(name)
-            owner = self._owner or self._names.get(claim.holder or NOBODY, "its owner")
-            self._node.get_logger().error(f"{name} writes {self._topic} beside {owner}: refused. Stop one of them")
-        return False
 
 
 class _OwnedTopic:

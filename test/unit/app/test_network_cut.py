@@ -15,7 +15,7 @@ from rclpy.serialization import serialize_message
 
 from continuum_robot.app.client.stack_link import LONGEST_SILENCE_S, StackLink
 from continuum_robot.errors import RobotTimeoutError
-from continuum_robot.nodes.reference.writer import BROKEN_OFF_S, ReferenceWriter
+from continuum_robot.nodes.reference.lines import BROKEN_OFF_S, ReferenceWriter
 from continuum_robot.nodes.topics import conversions
 
 

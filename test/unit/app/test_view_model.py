@@ -31,7 +31,7 @@ from continuum_robot.app.view.legend import contact_words, legend
 from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
-from continuum_robot.nodes.reference.motion_start import HOLDING
+from continuum_robot.nodes.reference.lines import HOLDING
 from continuum_robot.rod.rod import Rod
 
 RODS = ("opencr_five_tendon", "two_segment", "vanderbilt_segment", "vanderbilt_two_segment")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.runtime.pending_calls import PendingCalls
+from continuum_robot.runtime.control_thread import PendingCalls
 
 
 def test_calls_are_made_in_their_order_with_results_and_errors():

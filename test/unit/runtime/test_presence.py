@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from continuum_robot.nodes.supervision.managed import Presence
-from continuum_robot.runtime.own_gap import OwnGap
+from continuum_robot.nodes.supervision import Presence
+from continuum_robot.runtime.hang_watch import OwnGap
 
 
 def test_silence_and_services_that_vanish() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.runtime.round_trips import RoundTripStatistics, WriterWatch
+from continuum_robot.runtime.round_trips import RoundTripStatistics
 from continuum_robot.runtime.timing import Histogram, LoopStatistics
 
 MS = 1_000_000
@@ -87,23 +87,3 @@ def test_a_state_long_ago_is_unknown():
         trips.published(sequence, sequence * MS)
     assert trips.received(3, 20 * MS) is None
     assert trips.received(19, 20 * MS) == MS
-
-
-def test_two_writers_are_told_from_a_dead_one_that_is_still_listed():
-    watch = WriterWatch()
-    for sequence in range(1, 50):
-        watch.command(sequence)
-    assert not watch.two_writers(2)  # the restarted controller alone is heard
-    for sequence in range(50, 100):
-        watch.command(sequence)
-        watch.command(sequence)
-    assert watch.two_writers(2)
-    for sequence in range(100, 150):
-        watch.command(sequence)
-        watch.command(0)
-    assert watch.two_writers(2)
-    for _ in range(50):
-        watch.command(149)  # one writer that repeats itself is stuck, not two
-    assert not watch.two_writers(2)
-    watch.command(0)
-    assert not watch.two_writers(1)

@@ -11,7 +11,7 @@ from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.nodes.reference.motion_start import HOLDING
+from continuum_robot.nodes.reference.lines import HOLDING
 
 _STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "stopping": "#b7791f", "down": "#5c6370"}
 

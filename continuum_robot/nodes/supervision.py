@@ -1,26 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node that the supervisor manages: its lifecycle state, transitions, and whether it is still there.
-
-A node is there while its messages arrive, or its services are in the graph.
-"""
+"""The parts of the supervisor's node: the nodes that it manages, the services that ask it, another supervisor."""
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from lifecycle_msgs.msg import State, TransitionEvent
 from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor, ShutdownException
+from rclpy.node import Node
 
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.msg import StackStatus
+from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.nodes.base.requests import check_request
 from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.topics import qos
 from continuum_robot.nodes.topics.owned_topic import full_name_of, subscribe_to_owner
-
-if TYPE_CHECKING:
-    from continuum_robot.nodes.base.lifecycle import ManagedNode
+from continuum_robot.srv import ManageStack
 
 
 class Presence:
@@ -94,6 +98,11 @@ class Managed:
         """It was lost, and counts as being there again."""
         self.lost = False
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is in a state, and not between two, as far as known."""
+        return self.state in _LABELS.values()
+
     async def refresh(self, patience_s: float = 0.0) -> bool:
         """Ask it for its state."""
         end_s = time.monotonic() + patience_s
@@ -153,7 +162,7 @@ class Managed:
         deadline_s = time.monotonic() + timeout_s
         while True:
             await self.refresh()
-            if self.state != UNKNOWN:
+            if self.settled:
                 break
             check()
             if time.monotonic() > deadline_s:
@@ -207,3 +216,130 @@ class Managed:
         if label is not None:
             self.state = self._announced = label
             self._on_state()
+
+
+ASKERS = 4
+"""Programs that may wait for an operation at the same time: a newer request interrupts the one under way."""
+SPIN_TIMEOUT_S = 1.0
+CLOSE_TIMEOUT_S = 5.0
+MEET_TIMEOUT_S = 5.0
+
+
+def _meet(others: threading.Barrier) -> None:
+    with contextlib.suppress(threading.BrokenBarrierError):
+        others.wait(MEET_TIMEOUT_S)
+
+
+class ManageService:
+    """Serves ManageStack under several names."""
+
+    def __init__(
+        self, node: ManagedNode, names: Sequence[str], operate: Callable[[int], Coroutine[Any, Any, tuple[bool, str]]]
+    ) -> None:
+        self._supervisor, self._operate = node, operate
+        self._closed = threading.Event()
+        # Hidden from lists, as its name begins with an underscore; named and resolved as the e-stop's.
+        self._node = Node(
+            f"_{node.get_name()}_manage",
+            context=node.context,
+            namespace=node.get_namespace(),
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+        group = ReentrantCallbackGroup()
+        for name in names:
+            self._node.create_service(ManageStack, node.resolve_service_name(name), self._serve, callback_group=group)
+        self._executor = MultiThreadedExecutor(num_threads=ASKERS, context=node.context)
+        self._executor.add_node(self._node)
+        # All threads now: one that is first needed on the day of two resets at once looks like a leak.
+        met = threading.Barrier(ASKERS)
+        for _ in range(ASKERS):
+            self._executor.create_task(_meet, met)
+        self._thread = threading.Thread(target=self._spin, name="manage_stack", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End; callers that still wait are answered."""
+        self._closed.set()
+        ended = self._executor.shutdown(CLOSE_TIMEOUT_S)
+        self._thread.join(CLOSE_TIMEOUT_S)
+        if ended and not self._thread.is_alive():
+            self._node.destroy_node()
+
+    def _serve(self, request: ManageStack.Request, response: ManageStack.Response) -> ManageStack.Response:
+        try:
+            command = check_request("ManageStack", request).command
+        except ParameterError as error:
+            response.message = f"refused: {error}, see ManageStack.srv"
+            return response
+        executor: Any = self._supervisor.executor
+        if executor is None:
+            response.message = "refused: the supervisor is not being spun"
+            return response
+        done = threading.Event()
+        task = executor.create_task(self._operate(command))
+        task.add_done_callback(lambda _task: done.set())
+        while not done.wait(SPIN_TIMEOUT_S):
+            if self._closed.is_set() or not self._supervisor.context.ok():
+                response.message = "the supervisor ends"
+                return response
+        response.success, response.message = task.result()
+        return response
+
+    def _spin(self) -> None:
+        while self._supervisor.context.ok() and not self._closed.is_set():
+            try:
+                self._executor.spin_once(timeout_sec=SPIN_TIMEOUT_S)
+            except (ExternalShutdownException, ShutdownException):
+                return
+            except Exception as error:
+                if self._closed.is_set():  # a request came while the executor was shut down
+                    return
+                self._supervisor.on_defect(error)
+
+
+RIVAL_S = 3.0
+
+
+class SecondSupervisor:
+    """Detects ``stack_status`` of another supervisor among this supervisor's."""
+
+    def __init__(self, node: Node, waiting: Waiting, listen_s: float) -> None:
+        self._namespace, self._waiting = node.get_namespace(), waiting
+        self._listen_s = listen_s
+        self._own_stamps: deque[tuple[int, int]] = deque(maxlen=50)
+        self._heard_s = -math.inf
+        self._listened = False
+        node.create_subscription(StackStatus, "stack_status", self._on_status, qos.latched())
+
+    @property
+    def present(self) -> bool:
+        """Whether another supervisor speaks in this namespace: its nodes have the same names as ours."""
+        return time.monotonic() - self._heard_s < RIVAL_S
+
+    def own(self, message: StackStatus) -> None:
+        """A status of this supervisor, before it is published."""
+        self._own_stamps.append((message.header.stamp.sec, message.header.stamp.nanosec))
+
+    async def refuse_after_discovery(self) -> None:
+        """As :meth:`refuse`, once there was time to hear of another one."""
+        if not self._listened:
+            # The status of another supervisor is latched: it comes as soon as it is discovered.
+            await self._waiting.sleep(self._listen_s)
+            self._listened = True
+        self.refuse()
+
+    def refuse(self) -> None:
+        """Raise :class:`DeviceError` where there is one."""
+        if self.present:
+            raise DeviceError(
+                "supervisor",
+                f"another one manages the namespace {self._namespace} in this DDS domain",
+                "Stop that stack, or give this one another namespace or ROS_DOMAIN_ID",
+            )
+
+    def _on_status(self, message: StackStatus) -> None:
+        stamp = message.header.stamp
+        if (stamp.sec, stamp.nanosec) not in self._own_stamps:
+            self._heard_s = time.monotonic()
