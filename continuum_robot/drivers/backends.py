@@ -6,8 +6,8 @@ A device of this package is a folder of drivers/, named after its kind, with the
 ``survey(robot, settings)``, which looks for it; without it opening the driver does. A device that is simulated to the
 byte has ``emulator(robot, settings, ...)``. Motors that are simulated to the byte have, on a serial bus of servos,
 ``emulator(robot, settings, motors)``, or, as boards on CAN channels, ``boards(settings, port, wire, ...)`` with
-``BOARD_FAULTS``, the meaning of what can be injected into them. Motors have a module ``fault_texts`` too, with the
-names of their faults and what a user learns of them. ``CYCLE_MODULES``: see :class:`.protocols.RunsInCycle`.
+``BOARD_FAULTS``, the meaning of what can be injected into them. Motors that report other faults
+than servos on a bus have a ``faults.yaml`` (named_faults.py). ``CYCLE_MODULES``: see :class:`.protocols.RunsInCycle`.
 
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
 class that is made with a robot and the section of its file, is a
@@ -27,7 +27,6 @@ from typing import Any, cast
 
 from continuum_robot.drivers.around import measured, transmitted
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
-from continuum_robot.drivers.fault_text import FaultText
 from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.protocols import (
     DisplacementActuators,
@@ -83,12 +82,6 @@ def device_of(kind: str) -> Any:
     """The module ``device`` of a kind of this package; None for those of others."""
     known = any(kind in shipped(door) for door, *_ in SECTIONS.values())
     return import_module(f"{DEVICES}.{kind}.device") if known else None
-
-
-def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
-    """Where each kind of motors names its faults, and their texts, by kind."""
-    modules = {kind: import_module(f"{DEVICES}.{kind}.fault_texts") for kind in shipped(TENDON_ACTUATORS)}
-    return {kind: (module.WHERE, module.FAULTS) for kind, module in modules.items()}
 
 
 def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> TendonActuators:
