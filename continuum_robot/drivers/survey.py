@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,13 +43,14 @@ def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
         driver.close()
 
 
-def servo_findings(bus: Any, settings: Any, ask: Callable[[Any, int], str], what: str = "servo") -> list[Finding]:
-    """Which servos of a bus answer."""
+def motors_findings(driver: Any) -> list[Finding]:
+    """Which motors of a bus answer; ``driver``: not open, a :class:`.BusActuators` with ``identify``."""
+    bus, settings, what = driver.bus, driver.settings, driver.motor
     try:
         bus.open()
         found = []
         for entry in settings.motors:
-            words = next(filter(None, (ask(bus, entry.id) for _ in range(ATTEMPTS))), "")
+            words = next(filter(None, (driver.identify(entry.id) for _ in range(ATTEMPTS))), "")
             remedy = f"does not answer. {bus.silent([entry.id]).remedy}"
             state = FOUND if words else MISSING
             found.append(Finding(f"{what} {entry.id}", settings.port, state, words or remedy))

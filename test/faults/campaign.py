@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.control.references import RestToRest
-from continuum_robot.drivers.backends import device_of, hardware_of
+from continuum_robot.drivers.backends import emulator_of, hardware_of
 from continuum_robot.drivers.named_faults import HOME, faults_of
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -241,6 +241,5 @@ def virtual_runs(robot: Robot, chosen: Sequence[Kind], count: int = 3, seed: int
 
 def _faults_of_servos(robot: Robot) -> set[str]:
     settings = None if robot.hardware is None else robot.hardware.tendon_actuators
-    if settings is None or not hasattr(device := device_of(settings.kind), "emulator"):
-        return set()
-    return {UNPLUGGED, *device.emulator(robot, settings, {}).known_faults}
+    emulator = None if settings is None else emulator_of(settings.kind)
+    return set() if emulator is None else {UNPLUGGED, *emulator(robot, settings, {}).known_faults}

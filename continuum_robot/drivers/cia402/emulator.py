@@ -12,7 +12,7 @@ from typing import ClassVar
 from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.codec import Pdo, wrapped
-from continuum_robot.drivers.cia402.settings import Cia402Motor
+from continuum_robot.drivers.cia402.settings import Cia402, Cia402Motor
 from continuum_robot.drivers.servo_emulation import (
     ENCODER,
     INPUT_VOLTAGE,
@@ -22,6 +22,8 @@ from continuum_robot.drivers.servo_emulation import (
     EmulatedServos,
     MotorPort,
 )
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 _ADAPTER_BPS = 115_200
 _READ_ONLY = {codec.DEVICE_TYPE, codec.ERROR_CODE, codec.STATUSWORD, codec.MODE_DISPLAY, codec.POSITION}
@@ -326,3 +328,18 @@ class EmulatedCia402(EmulatedServos):
 
     def _drive(self, servo: EmulatedServo) -> _Drive:
         return self._drives[self._node_of[id(servo)]]
+
+
+def emulator(robot: Robot, settings: Cia402, motors: Mapping[int, MotorPort]) -> EmulatedCia402:
+    """Emulated drives."""
+    actuators = robot.actuators
+    if actuators is None:
+        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    own = {entry.id: actuators.of(entry.number) for entry in settings.motors}
+    return EmulatedCia402(
+        motors,
+        {entry.id: entry for entry in settings.motors},
+        nm_per_a={node: one.torque_constant_nm_per_a for node, one in own.items()},
+        largest_a={node: one.maximum_current_a for node, one in own.items()},
+        velocity_unit_rev_per_s=settings.velocity_unit_rev_per_s,
+    )

@@ -158,3 +158,10 @@ def mode_for(mode: str, model: Model, displacements: bool) -> str:
     if not displacements:
         return CURRENT
     return next((one for one in (CURRENT_BASED_POSITION, EXTENDED_POSITION) if one in model.modes), POSITION)
+
+
+def identity(data: bytes) -> str:
+    """Model and firmware in words: the three bytes that servos give as theirs."""
+    number = int.from_bytes(data[:2], "little")
+    model = MODELS.get(number)
+    return f"{model.name if model else f'unknown model {number}'}, firmware {data[2]}"

@@ -44,6 +44,11 @@ class Protocol1Actuators(ShortServos):
         super().__init__(robot, settings, "Dynamixel servos", **options)
         self._models: dict[int, models.Model] = {}
 
+    def identify(self, number: int) -> str:
+        """Model and firmware."""
+        found = self.bus.ask(number, READ, bytes([TABLE.model, 3]), 3, [number])
+        return models.identity(found[number].data) if number in found else ""
+
     def look_at(self, index: int) -> None:
         """Refuse an unknown or another model, and wheel mode."""
         number, device = self.get(index, TABLE.model), self.device_of(index)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from continuum_robot.drivers import servo_emulation
-from continuum_robot.drivers.feetech.actuators import (
+from continuum_robot.drivers.feetech.device import (
     COUNTS_PER_TURN,
     ENDIAN,
     FULL_TORQUE,
@@ -20,7 +20,7 @@ from continuum_robot.drivers.feetech.actuators import (
     TABLE,
     TEMPERATURE,
 )
-from continuum_robot.drivers.feetech.settings import BAUD_CODES, SPEED_UNIT_REV_PER_S
+from continuum_robot.drivers.feetech.settings import BAUD_CODES, SPEED_UNIT_REV_PER_S, Feetech
 from continuum_robot.drivers.servo_emulation import (
     ELECTRICAL_SHOCK,
     ENCODER,
@@ -32,6 +32,7 @@ from continuum_robot.drivers.servo_emulation import (
     EmulatedShortServos,
     MotorPort,
 )
+from continuum_robot.robot.description import Robot
 
 STS3215 = 777
 _SIZE, _ID, _BAUD, _MAXIMUM_TORQUE, _VOLATILE = 71, 5, 6, 16, 40
@@ -106,3 +107,10 @@ class EmulatedFeetech(EmulatedShortServos):
         servo.set(TABLE.load, 2, _magnitude(servo.motor.load_fraction * FULL_TORQUE, LOAD_SIGN))
         servo.table[TEMPERATURE - 1] = 120
         servo.table[TEMPERATURE] = 85 if OVERHEATING in servo.faults else 31
+
+
+def emulator(_robot: Robot, settings: Feetech, motors: Mapping[int, MotorPort]) -> EmulatedFeetech:
+    """Emulated servos."""
+    made = EmulatedFeetech(motors, baud_bps=settings.baud_bps)
+    made.centre()
+    return made

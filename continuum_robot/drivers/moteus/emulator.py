@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from continuum_robot.drivers.moteus import frames
+from continuum_robot.drivers.moteus.settings import Moteus
 from continuum_robot.drivers.servo_emulation import (
     ENCODER,
     INPUT_VOLTAGE,
@@ -18,6 +19,8 @@ from continuum_robot.drivers.servo_emulation import (
     EmulatedServos,
     MotorPort,
 )
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 _SIZES = {0: ("<b", 1), 1: ("<h", 2), 2: ("<i", 4), 3: ("<f", 4)}
 _NOP = 0x50
@@ -148,3 +151,16 @@ class EmulatedMoteus(EmulatedServos):
             speed, largest = values.get(at + 8, math.nan), values.get(at + 5, largest_nm)
             speed = 0.0 if math.isnan(speed) else speed
             servo.follow(values[at] + servo.zero_rev, speed, min(1.0, largest / largest_nm), duration_s)
+
+
+def emulator(robot: Robot, settings: Moteus, motors: Mapping[int, MotorPort]) -> EmulatedMoteus:
+    """Emulated controllers."""
+    actuators = robot.actuators
+    if actuators is None:
+        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    own = {entry.id: (entry, actuators.of(entry.number)) for entry in settings.motors}
+    constants = {
+        servo: entry.torque_constant_nm_per_a or one.torque_constant_nm_per_a for servo, (entry, one) in own.items()
+    }
+    largest_a = {servo: one.maximum_current_a for servo, (_, one) in own.items()}
+    return EmulatedMoteus(motors, nm_per_a=constants, largest_a=largest_a)

@@ -156,7 +156,8 @@ class Board:
     def faults(self) -> tuple[str, ...]:
         """Latched faults as ``channel: name`` or ``channel motor N: name``, in the order in which they came."""
         places = (self.name, f"{self.name} motor 1", f"{self.name} motor 2")
-        return tuple(f"{places[number % 3]}: {BOARD_FAULTS[number // 3]}" for number in list(self._order)[: self.latched])
+        numbers = list(self._order)[: self.latched]
+        return tuple(f"{places[number % 3]}: {BOARD_FAULTS[number // 3]}" for number in numbers)
 
     # --- switching it on and off
 

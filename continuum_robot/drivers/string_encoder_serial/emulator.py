@@ -7,7 +7,7 @@ import math
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
 )
 from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
@@ -231,3 +232,11 @@ class _UdpLine:
             plug.close()
 
     close = hang_up
+
+
+def emulator(
+    robot: Robot, settings: StringEncoderSerial, extension: Callable[[], Vector], **options: Any
+) -> SimulatedStringEncoderBoard:
+    """An emulated board on the strings' extensions, shape (k,), m; options as of the board."""
+    names = [string.name for string in robot.strings]
+    return SimulatedStringEncoderBoard(settings, names, extension, **options)

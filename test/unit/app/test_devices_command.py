@@ -21,7 +21,7 @@ from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
 from continuum_robot.drivers import can_bus
 from continuum_robot.drivers.can_bus import bring_up_line
-from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
+from continuum_robot.drivers.ndi_serial import device as ndi_tracker
 from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import channel as channels

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from continuum_robot.drivers.around import measured
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.openscale.codec import STANDARD_GRAVITY, LineStream, ScaleLine, encode, parse
+from continuum_robot.drivers.openscale.device import OpenScaleSensors
 from continuum_robot.drivers.openscale.emulator import OpenScaleEmulator
-from continuum_robot.drivers.openscale.sensors import OpenScaleSensors
 from continuum_robot.drivers.openscale.settings import LoadCell, OpenScale
 from continuum_robot.drivers.protocols import (
     CountsFromPowerOn,

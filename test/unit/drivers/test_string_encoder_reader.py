@@ -16,8 +16,8 @@ from string_board import NAMES, Bench
 from continuum_robot.drivers import cobs
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import StringEncoders
+from continuum_robot.drivers.string_encoder_serial.device import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer
 
