@@ -27,9 +27,8 @@ from importlib.util import find_spec
 from time import monotonic, sleep
 from typing import Any, cast
 
-from continuum_robot.drivers.around import measured, transmitted
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
-from continuum_robot.drivers.joined_actuators import JoinedActuators
+from continuum_robot.drivers.joined_actuators import JoinedActuators, MeasuredTensions, transmitted
 from continuum_robot.drivers.polled import BusActuators
 from continuum_robot.drivers.protocols import (
     DisplacementActuators,
@@ -109,7 +108,8 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
         return actuators
     if not robot.takes_displacements:
         raise ParameterError("hardware.tension_sensors", sensors.kind, "none: motors that take tensions measure them")
-    return measured(actuators, cast("TensionSensors", _made(robot, "tension_sensors")))
+    sensed = MeasuredTensions(actuators, cast("TensionSensors", _made(robot, "tension_sensors")))
+    return cast("TendonActuators", sensed)
 
 
 def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:

@@ -90,7 +90,7 @@ def device_faults() -> dict[str, dict[str, FaultText]]:
 
 
 def _all() -> dict[str, tuple[FaultText, ...]]:
-    found = {name: (text,) for name, text in DRIVER_FAULTS.items()}
+    found: dict[str, tuple[FaultText, ...]] = {name: (text,) for name, text in DRIVER_FAULTS.items()}
     for texts in device_faults().values():
         for name, text in texts.items():
             if text not in (known := found.get(name, ())):

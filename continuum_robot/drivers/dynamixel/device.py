@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.drivers.dynamixel import models, protocol_2, registers
+from continuum_robot.drivers.dynamixel import models, protocol_2
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
 from continuum_robot.drivers.dynamixel.protocol_1 import Protocol1Actuators
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, place, sync_write
@@ -59,7 +59,7 @@ class _Servo:
     @property
     def mark(self) -> int:
         """Where :data:`.KNOWN_MARK` is left: each loop would use the other's gain."""
-        return self.at(registers.POSITION_I_GAIN if self.mode == VELOCITY else registers.VELOCITY_I_GAIN)
+        return self.at(protocol_2.POSITION_I_GAIN if self.mode == VELOCITY else protocol_2.VELOCITY_I_GAIN)
 
 
 class DynamixelActuators(BusServos):
@@ -92,26 +92,28 @@ class DynamixelActuators(BusServos):
         self.measures_current = np.array([servo.model.current_unit_a > 0 for servo in self._table])
         self._reboot_ends_s = -math.inf
         self._write_all(
-            {one.id: (one.at(registers.STATUS_RETURN), bytes([registers.ANSWERS_ALL])) for one in self._table}
+            {one.id: (one.at(protocol_2.STATUS_RETURN), bytes([protocol_2.ANSWERS_ALL])) for one in self._table}
         )
         self.switch_off()
         aligned = True
         for servo in self._table:
             if servo.mode != POSITION:  # where a servo stands within its turn it knows always
-                aligned &= self.get(servo, servo.mark, 2) == registers.KNOWN_MARK
-            self._keep(servo, registers.RETURN_DELAY, 0, "return delay")
-            drive = self.get(servo, registers.DRIVE_MODE, 1)
-            if drive & registers.REVERSED:
+                aligned &= self.get(servo, servo.mark, 2) == protocol_2.KNOWN_MARK
+            self._keep(servo, protocol_2.RETURN_DELAY, 0, "return delay")
+            drive = self.get(servo, protocol_2.DRIVE_MODE, 1)
+            if drive & protocol_2.REVERSED:
                 # Which way was meant nobody can tell, and the wrong one winds a tendon in.
                 raise DeviceError(
                     self.device_of(self.servos.index(servo.id)),
                     f"turns the other way round: bit 0 of its Drive Mode ({drive}) is set",
                     "Clear the bit with the maker's wizard, then check polarity of this motor with check-tendons.",
                 )
-            self._keep(servo, registers.DRIVE_MODE, drive & ~(registers.TIME_PROFILE | registers.ON_BY_GOAL), "drive")
-            self._keep(servo, registers.OPERATING_MODE, MODES[servo.mode], "operating mode")
+            self._keep(
+                servo, protocol_2.DRIVE_MODE, drive & ~(protocol_2.TIME_PROFILE | protocol_2.ON_BY_GOAL), "drive"
+            )
+            self._keep(servo, protocol_2.OPERATING_MODE, MODES[servo.mode], "operating mode")
             self._limit(servo)
-        self._fast = len(self._table) > 1 and bool(self._fast_read(registers.MODEL_NUMBER, 2, self.servos))
+        self._fast = len(self._table) > 1 and bool(self._fast_read(protocol_2.MODEL_NUMBER, 2, self.servos))
         return aligned
 
     def _servo(self, index: int) -> _Servo:
@@ -143,7 +145,7 @@ class DynamixelActuators(BusServos):
         largest_a = float(self.motors.largest_a[index])
         if servo.model.current_unit_a:
             unit_a = servo.model.current_unit_a
-            allowed = self.get(servo, registers.CURRENT_LIMIT, 2)
+            allowed = self.get(servo, protocol_2.CURRENT_LIMIT, 2)
             # In whole counts, as goals are sent: a servo cannot be set to a part of one.
             servo.current_counts = int(largest_a / unit_a)
             if allowed < servo.current_counts:
@@ -158,13 +160,13 @@ class DynamixelActuators(BusServos):
         if servo.model.current_unit_a:
             needed_a = self.motors.torque_fraction[index] * self.motors.strongest_a[index]
             servo.current_counts = min(servo.current_counts, math.ceil(needed_a / servo.model.current_unit_a))
-        servo.pwm_limit = self.get(servo, registers.PWM_LIMIT, 2)
-        servo.range_turns = (-registers.EXTENDED_TURNS, registers.EXTENDED_TURNS)
+        servo.pwm_limit = self.get(servo, protocol_2.PWM_LIMIT, 2)
+        servo.range_turns = (-protocol_2.EXTENDED_TURNS, protocol_2.EXTENDED_TURNS)
         if servo.mode == VELOCITY:
-            own = self.get(servo, registers.VELOCITY_LIMIT, 4) * servo.model.velocity_unit_rev_per_s
+            own = self.get(servo, protocol_2.VELOCITY_LIMIT, 4) * servo.model.velocity_unit_rev_per_s
             servo.largest_speed_rev_per_s = float(np.fmin(self.motors.speed_rev_per_s[index], own))
         if servo.mode == POSITION:
-            bounds = (registers.MINIMUM_POSITION, registers.MAXIMUM_POSITION)
+            bounds = (protocol_2.MINIMUM_POSITION, protocol_2.MAXIMUM_POSITION)
             low, high = (_signed(self.get(servo, address, 4)) / servo.model.counts_per_turn for address in bounds)
             # Within a turn its middle counts as 0: there a spool is put on.
             servo.range_turns, servo.offset_turns = (low, high), -(low + high) / 2
@@ -174,23 +176,23 @@ class DynamixelActuators(BusServos):
     def switch_on(self, index: int) -> None:
         """Torque on: with no current, or with the present place as the goal."""
         servo, device = self._table[index], self.device_of(index)
-        error = self.get(servo, servo.at(registers.HARDWARE_ERROR), 1)
+        error = self.get(servo, servo.at(protocol_2.HARDWARE_ERROR), 1)
         if error:
             raise DeviceError(
                 device,
-                f"reports {', '.join(registers.error_names(error))}",
+                f"reports {', '.join(protocol_2.error_names(error))}",
                 "Remove the cause, then clear the faults, which lets the servo restart.",
             )
         # A watchdog that struck refuses goals until it is set to 0.
-        self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, 0)
+        self.put(servo, servo.at(protocol_2.BUS_WATCHDOG), 1, 0)
         if servo.mode == CURRENT:
-            self.put(servo, servo.at(registers.GOAL_CURRENT), 2, 0)
+            self.put(servo, servo.at(protocol_2.GOAL_CURRENT), 2, 0)
         else:
             self._prepare_position(index, servo)
-        self.put(servo, servo.mark, 2, registers.KNOWN_MARK)
-        self.put(servo, servo.at(registers.TORQUE_ENABLE), 1, 1)
+        self.put(servo, servo.mark, 2, protocol_2.KNOWN_MARK)
+        self.put(servo, servo.at(protocol_2.TORQUE_ENABLE), 1, 1)
         watchdog = self._arm(servo)
-        if self.get(servo, servo.at(registers.BUS_WATCHDOG), 1) != watchdog:
+        if self.get(servo, servo.at(protocol_2.BUS_WATCHDOG), 1) != watchdog:
             remedy = "Try again; firmware before version 38 has none: update it with the maker's wizard."
             raise DeviceError(device, "did not take its watchdog", remedy)
 
@@ -199,25 +201,25 @@ class DynamixelActuators(BusServos):
         speed = self.motors.speed_rev_per_s[index] / model.velocity_unit_rev_per_s
         rate = PROFILE_FACTOR * self.motors.acceleration_rev_per_s2[index] / model.acceleration_unit_rev_per_s2
         if math.isfinite(speed):
-            self.put(servo, servo.at(registers.PROFILE_ACCELERATION), 4, min(32767, math.ceil(rate)))
-            self.put(servo, servo.at(registers.PROFILE_VELOCITY), 4, min(32767, math.ceil(speed)))
+            self.put(servo, servo.at(protocol_2.PROFILE_ACCELERATION), 4, min(32767, math.ceil(rate)))
+            self.put(servo, servo.at(protocol_2.PROFILE_VELOCITY), 4, min(32767, math.ceil(speed)))
         if servo.mode == CURRENT_BASED_POSITION:
-            self.put(servo, servo.at(registers.GOAL_CURRENT), 2, servo.current_counts)
+            self.put(servo, servo.at(protocol_2.GOAL_CURRENT), 2, servo.current_counts)
         else:
             self.put(
-                servo, servo.at(registers.GOAL_PWM), 2, math.ceil(self.motors.torque_fraction[index] * servo.pwm_limit)
+                servo, servo.at(protocol_2.GOAL_PWM), 2, math.ceil(self.motors.torque_fraction[index] * servo.pwm_limit)
             )
         if servo.mode == VELOCITY:
-            self.put(servo, servo.at(registers.GOAL_VELOCITY), 4, 0)
+            self.put(servo, servo.at(protocol_2.GOAL_VELOCITY), 4, 0)
             return
-        present = self.get(servo, servo.at(registers.PRESENT_POSITION), 4)
-        self.put(servo, servo.at(registers.GOAL_POSITION), 4, present)
+        present = self.get(servo, servo.at(protocol_2.PRESENT_POSITION), 4)
+        self.put(servo, servo.at(protocol_2.GOAL_POSITION), 4, present)
 
     def switch_off(self) -> None:
         """Torque to zero on all, and goals that are no places, in packets without answers: twice, one may be lost."""
         for _ in range(2):
             self._write_all(self._still())
-            self._write_all({servo.id: (servo.at(registers.TORQUE_ENABLE), bytes(1)) for servo in self._table})
+            self._write_all({servo.id: (servo.at(protocol_2.TORQUE_ENABLE), bytes(1)) for servo in self._table})
 
     def stand_still(self) -> None:
         if self.takes_displacements:
@@ -226,7 +228,7 @@ class DynamixelActuators(BusServos):
 
     def _still(self) -> dict[int, tuple[int, bytes]]:
         """No current, no speed, for each servo in such a mode."""
-        goals = {CURRENT: (registers.GOAL_CURRENT, bytes(2)), VELOCITY: (registers.GOAL_VELOCITY, bytes(4))}
+        goals = {CURRENT: (protocol_2.GOAL_CURRENT, bytes(2)), VELOCITY: (protocol_2.GOAL_VELOCITY, bytes(4))}
         there = [(servo, *goals[servo.mode]) for servo in self._table if servo.mode in goals]
         return {servo.id: (servo.at(register), data) for servo, register, data in there}
 
@@ -266,15 +268,15 @@ class DynamixelActuators(BusServos):
             if servo.mode == CURRENT:
                 # Towards zero: the servo refuses a goal above its limit.
                 counts = int(goal / servo.model.current_unit_a)
-                data[servo.id] = servo.at(registers.GOAL_CURRENT), counts.to_bytes(2, "little", signed=True)
+                data[servo.id] = servo.at(protocol_2.GOAL_CURRENT), counts.to_bytes(2, "little", signed=True)
             elif servo.mode == VELOCITY:
                 turns = self.within(index, goal - servo.offset_turns, *servo.range_turns) + servo.offset_turns
                 counts = self._speed(index, servo, turns, rates[index])
-                data[servo.id] = servo.at(registers.GOAL_VELOCITY), counts.to_bytes(4, "little", signed=True)
+                data[servo.id] = servo.at(protocol_2.GOAL_VELOCITY), counts.to_bytes(4, "little", signed=True)
             else:
                 turns = self.within(index, goal - servo.offset_turns, *servo.range_turns)
                 counts = round(turns * servo.model.counts_per_turn)
-                data[servo.id] = servo.at(registers.GOAL_POSITION), counts.to_bytes(4, "little", signed=True)
+                data[servo.id] = servo.at(protocol_2.GOAL_POSITION), counts.to_bytes(4, "little", signed=True)
         self._write_all(data)
 
     def _rates(self, goals: Sequence[float]) -> Sequence[float]:
@@ -299,9 +301,9 @@ class DynamixelActuators(BusServos):
         """Current or load, speed, place and temperature."""
         self._resume()
         found = {}
-        for index, data in self._read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, indices).items():
-            servo, state = self._table[index], registers.decode_state(data, self._table[index].model)
-            unit_a = servo.model.current_unit_a or registers.LOAD_UNIT * self.motors.strongest_a[index]
+        for index, data in self._read_all(protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE, indices).items():
+            servo, state = self._table[index], protocol_2.decode_state(data, self._table[index].model)
+            unit_a = servo.model.current_unit_a or protocol_2.LOAD_UNIT * self.motors.strongest_a[index]
             servo.turns = state.position_rev + servo.offset_turns
             current_a = state.effort_counts * unit_a
             found[index] = Sample(servo.turns, state.velocity_rev_per_s, current_a, state.temperature_c)
@@ -309,15 +311,15 @@ class DynamixelActuators(BusServos):
 
     def inspect(self) -> None:
         """Hardware errors, and torque that went off."""
-        for index, data in self._read_all(registers.TORQUE_ENABLE, registers.CONDITION_SIZE, self.heard()).items():
+        for index, data in self._read_all(protocol_2.TORQUE_ENABLE, protocol_2.CONDITION_SIZE, self.heard()).items():
             servo = self._table[index]
-            if data[-1] == 1 << registers.OVERLOAD and self.may_restart(servo.restarts):
+            if data[-1] == 1 << protocol_2.OVERLOAD and self.may_restart(servo.restarts):
                 servo.restarts += 1
                 self.written.append(f"servo {servo.id}: restarted after overload")
                 self._reboot(index)
                 servo.restart_due_s = self.clock() + REBOOT_S
                 continue
-            for name in registers.error_names(data[-1]):
+            for name in protocol_2.error_names(data[-1]):
                 self.latch(index, f"{HARDWARE_ERROR} {name}")
             if self.enabled and data[0] == 0:
                 self.latch(index, TORQUE_OFF)
@@ -328,16 +330,16 @@ class DynamixelActuators(BusServos):
 
     def _watch_watchdogs(self) -> None:
         """Where a servo's own watchdog struck though the bus lives, have it take goals again: a stop needs them."""
-        for index, data in self._read_all(registers.BUS_WATCHDOG, 1, self.heard()).items():
-            if data[0] == registers.WATCHDOG_STRUCK:
+        for index, data in self._read_all(protocol_2.BUS_WATCHDOG, 1, self.heard()).items():
+            if data[0] == protocol_2.WATCHDOG_STRUCK:
                 self.latch(index, RECEIVE_TIMEOUT)
                 self._arm(self._table[index])
 
     def _arm(self, servo: _Servo) -> int:
         """Set a servo's watchdog by way of 0, since one that struck refuses goals until then; what it was set to."""
-        counts = registers.watchdog_counts(self.settings.receive_timeout_ms)
+        counts = protocol_2.watchdog_counts(self.settings.receive_timeout_ms)
         for value in (0, counts):
-            self.put(servo, servo.at(registers.BUS_WATCHDOG), 1, value)
+            self.put(servo, servo.at(protocol_2.BUS_WATCHDOG), 1, value)
         return counts
 
     # --- overload
@@ -349,7 +351,7 @@ class DynamixelActuators(BusServos):
             if not servo.restart_due_s <= now_s:
                 continue
             try:
-                raw = _signed(self.get(servo, servo.at(registers.PRESENT_POSITION), 4)) / servo.model.counts_per_turn
+                raw = _signed(self.get(servo, servo.at(protocol_2.PRESENT_POSITION), 4)) / servo.model.counts_per_turn
                 slip = servo.turns - raw
                 if servo.mode != POSITION:
                     servo.offset_turns = float(round(slip))

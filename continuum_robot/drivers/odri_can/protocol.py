@@ -50,7 +50,7 @@ class ErrorCode(enum.IntEnum):
     OTHER = 7
 
 
-BOARD_FAULTS = (
+FAULT_NAMES = (
     "estop",
     "encoder_error",
     "receive_timeout",
@@ -75,7 +75,7 @@ BOARD_FAULTS = (
 
 def fault_of(error: int) -> str:
     """The fault of an error of the status; without one, a board that is off had its stop input closed."""
-    return BOARD_FAULTS[min(error, BOARD_FAULTS.index("other_board_error"))]
+    return FAULT_NAMES[min(error, FAULT_NAMES.index("other_board_error"))]
 
 
 class Command(NamedTuple):

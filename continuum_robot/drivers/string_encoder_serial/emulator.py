@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.string_encoder_serial.codec import (
@@ -26,6 +25,7 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
     encode,
     encode_payload,
     status_word,
+    stuffed,
 )
 from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.errors import ParameterError
@@ -209,7 +209,7 @@ class _UdpLine:
         found = b""
         while self._plug is not None:
             try:
-                found += cobs.encode(self._plug.recv(64))
+                found += stuffed(self._plug.recv(64))
             except ParameterError:
                 continue
             except OSError:
