@@ -9,7 +9,7 @@ from continuum_robot.robot.actuation import Actuators, DisplacementLimits, Posit
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 
 SERVO = Actuators(
     command="displacement",
