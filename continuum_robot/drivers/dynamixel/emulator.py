@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from continuum_robot.drivers.dynamixel import models, protocol_1, protocol_2
 from continuum_robot.drivers.dynamixel.models import CURRENT, CURRENT_BASED_POSITION, MODES, POSITION, VELOCITY, Model
-from continuum_robot.drivers.dynamixel.protocol_1 import DIRECTION, FULL_TORQUE, TABLE, TEMPERATURE
+from continuum_robot.drivers.dynamixel.protocol_1 import FULL_TORQUE, TABLE
 from continuum_robot.drivers.dynamixel.protocol_2 import FAST_SYNC_READ, HEADER, REBOOT, STATUS, Protocol2, crc_16
 from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.servo_bus import BROADCAST
@@ -20,6 +20,7 @@ from continuum_robot.drivers.servo_emulation import (
     ENCODER,
     INPUT_VOLTAGE,
     NARROW_LIMITS,
+    NEW_RETURN_DELAY,
     OVERHEATING,
     OVERLOAD,
     WRONG_MODEL,
@@ -34,7 +35,6 @@ from continuum_robot.robot.description import Robot
 _FIRMWARE = 6
 _INSTRUCTION_ERROR, _RANGE_ERROR, _ACCESS_ERROR, _ALERT = 0x02, 0x04, 0x07, 0x80
 _SIZE = 147
-_NEW_RETURN_DELAY = 250
 _DEFAULT_GAIN = 1920
 _FULL_PWM = 885
 _NARROW_PWM = 100
@@ -80,7 +80,7 @@ class EmulatedDynamixels(EmulatedServos):
             servo.set(_FIRMWARE, 1, 52)
             servo.set(protocol_2.ID, 1, number)
             servo.set(protocol_2.BAUD_RATE, 1, protocol_2.BAUD_CODES.get(baud_bps, 0))
-            servo.set(protocol_2.RETURN_DELAY, 1, _NEW_RETURN_DELAY)
+            servo.set(protocol_2.RETURN_DELAY, 1, NEW_RETURN_DELAY)
             servo.set(protocol_2.OPERATING_MODE, 1, MODES[POSITION])
             servo.set(protocol_2.PWM_LIMIT, 2, _FULL_PWM)
             servo.set(protocol_2.CURRENT_LIMIT, 2, limit)
@@ -261,17 +261,6 @@ class EmulatedDynamixels(EmulatedServos):
         servo.follow(direction * goal + servo.zero_rev, speed, min(1.0, fraction), duration_s)
 
 
-_SIZE_1, _ID_1, _BAUD_1 = 74, 3, 4
-_MAXIMUM_TORQUE_1, _VOLATILE_1 = 14, 24
-_ERROR_1 = 73
-"""Where the emulator keeps the error: no register of these servos."""
-
-
-def _magnitude(value: float) -> int:
-    size = min(DIRECTION - 1, round(abs(value)))
-    return size | (DIRECTION if value < 0 else 0)
-
-
 class EmulatedProtocol1(EmulatedShortServos):
     """Servos with protocol 1 as they come out of the box."""
 
@@ -282,55 +271,33 @@ class EmulatedProtocol1(EmulatedShortServos):
         NARROW_LIMITS: (TABLE.low, struct.pack("<2H", 500, 520)),
     }
 
+    at, full_torque, size = TABLE, FULL_TORQUE, 74
+    identity_at, maximum_torque_at, error_at = 3, 14, 73
+    """The error is where no register of these servos is."""
+
     def __init__(
         self, servos: Mapping[int, MotorPort], model: Model | None = None, *, baud_bps: int = 1_000_000
     ) -> None:
         model = model or models.model_named("AX-12A")
         super().__init__(
             servos,
-            TABLE,
-            _SIZE_1,
             baud_bps,
+            model=models.NUMBERS[model.name],
+            baud_code=min(255, max(0, round(2_000_000 / baud_bps) - 1)),
+            highest=round(model.counts_per_turn * model.turn_rev) - (model.turn_rev == 1.0),
             counts_per_turn=model.counts_per_turn,
             speed_unit_rev_per_s=model.velocity_unit_rev_per_s,
-            full_torque=FULL_TORQUE,
         )
-        for number, servo in self.servos.items():
-            servo.set(TABLE.model, 2, models.NUMBERS[model.name])
-            servo.set(_ID_1, 1, number)
-            servo.set(_BAUD_1, 1, min(255, max(0, round(2_000_000 / baud_bps) - 1)))
-            servo.set(TABLE.return_delay, 1, _NEW_RETURN_DELAY)
-            servo.set(TABLE.high, 2, round(model.counts_per_turn * model.turn_rev) - (model.turn_rev == 1.0))
-            servo.set(_MAXIMUM_TORQUE_1, 2, FULL_TORQUE)
-            servo.set(TABLE.torque_limit, 2, FULL_TORQUE)
-
-    def boot(self, servo: EmulatedServo) -> None:
-        """Volatile registers are as new; it stands where it stands."""
-        servo.table[_VOLATILE_1:] = bytes(len(servo.table) - _VOLATILE_1)
-        servo.set(TABLE.torque_limit, 2, servo.get(_MAXIMUM_TORQUE_1, 2))
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
-        """An alarm switches off, and takes the torque limit away."""
-        servo.table[_ERROR_1] |= 1 << self.own_faults[fault]
-        servo.table[TABLE.torque] = 0
+        """An alarm takes the torque limit away too."""
+        super().fail(servo, fault)
         servo.set(TABLE.torque_limit, 2, 0)
 
     def written(self, servo: EmulatedServo, address: int) -> None:
         """A torque limit brings a servo back, unless it is still too hot."""
         if address == TABLE.torque_limit:
-            servo.table[_ERROR_1] = 0
-
-    def error_of(self, servo: EmulatedServo) -> int:
-        """The alarm."""
-        return servo.table[_ERROR_1]
-
-    def measure(self, servo: EmulatedServo) -> None:
-        """Place, speed, load, voltage, temperature."""
-        servo.set(TABLE.position, 2, self.counts(servo))
-        servo.set(TABLE.position + 2, 2, _magnitude(servo.motor.velocity_rev_per_s / self.speed_unit_rev_per_s))
-        servo.set(TABLE.load, 2, _magnitude(servo.motor.load_fraction * FULL_TORQUE))
-        servo.table[TEMPERATURE - 1] = 120
-        servo.table[TEMPERATURE] = 85 if OVERHEATING in servo.faults else 31
+            servo.table[self.error_at] = 0
 
 
 def emulator(robot: Robot, settings: Dynamixel, motors: Mapping[int, MotorPort]) -> EmulatedServos:

@@ -17,30 +17,35 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 
 TABLE = Table(
-    model=3, return_delay=7, low=9, high=11, torque=40, goal=42, speed=46, torque_limit=48, position=56, load=60
+    model=3,
+    return_delay=7,
+    low=9,
+    high=11,
+    torque=40,
+    goal=42,
+    speed=46,
+    torque_limit=48,
+    position=56,
+    load=60,
+    temperature=63,
+    speed_sign=15,
+    load_sign=10,
 )
 ENDIAN, MODE, LOCK, ACCELERATION = 2, 33, 55, 41
 POSITION_MODE = 0
-TEMPERATURE, STATUS, CURRENT = 63, 65, 69
+STATUS, CURRENT = 65, 69
 STATE_SIZE = CURRENT + 2 - TABLE.torque
-SIGN, LOAD_SIGN = 15, 10
 FULL_TORQUE = 1000
 COUNTS_PER_TURN = 4096
 OVERLOAD = 5
 ERRORS = {0: "input_voltage", 1: "angle_sensor", 2: "overheating", 3: "overcurrent", OVERLOAD: "overload"}
 
 
-def signed(value: int, bit: int) -> int:
-    """A number whose sign is a bit."""
-    size = value & ((1 << bit) - 1)
-    return -size if value >> bit & 1 else size
-
-
 class FeetechActuators(ShortServos):
     """Tendon actuators on such servos; arguments as of :class:`BusServos`."""
 
     table, errors, overload_bit = TABLE, ERRORS, OVERLOAD
-    full_torque, largest_speed = FULL_TORQUE, (1 << SIGN) - 1
+    full_torque, largest_speed = FULL_TORQUE, (1 << TABLE.speed_sign) - 1
 
     def __init__(self, robot: Robot, settings: Feetech, **options: Any) -> None:
         super().__init__(robot, settings, "Feetech servos", **options)
@@ -85,7 +90,8 @@ class FeetechActuators(ShortServos):
             return {servo: answer.data for servo, answer in answers.items()}
 
         found = self.answers([self.servos[index] for index in indices], ask)
-        return {index: _decode(found[self.servos[index]]) for index in indices if self.servos[index] in found}
+        there = {index: found[self.servos[index]] for index in indices if self.servos[index] in found}
+        return {index: self.decode(data, data[STATUS - TABLE.torque]) for index, data in there.items()}
 
     def counts_per_turn(self, index: int) -> float:
         """12 bits."""
@@ -99,17 +105,3 @@ class FeetechActuators(ShortServos):
 
 
 make = FeetechActuators
-
-
-def _decode(data: bytes) -> Measured:
-    def word(address: int) -> int:
-        return int.from_bytes(data[address - TABLE.torque : address - TABLE.torque + 2], "little")
-
-    return Measured(
-        signed(word(TABLE.position), SIGN),
-        signed(word(TABLE.position + 2), SIGN),
-        signed(word(TABLE.load), LOAD_SIGN) / FULL_TORQUE,
-        float(data[TEMPERATURE - TABLE.torque]),
-        bool(data[0]),
-        data[STATUS - TABLE.torque],
-    )
