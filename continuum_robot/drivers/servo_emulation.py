@@ -93,8 +93,9 @@ class MotorPort(Protocol):
 
 @dataclass(slots=True)
 class EmulatedServo:
-    """A servo: its motor, its registers, its faults."""
+    """A servo: its number on the bus, its motor, its registers, its faults."""
 
+    number: int
     motor: MotorPort
     table: bytearray
     zero_rev: float = 0.0
@@ -142,7 +143,7 @@ class EmulatedServos:
     has_watchdog = False
 
     def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
-        self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
+        self.servos = {number: EmulatedServo(number, motor, bytearray(table_size)) for number, motor in servos.items()}
         self.baud_bps = self.host_bps = baud_bps
         self.now_s = 0.0
         self._buffer, self._answered, self._answers = bytearray(), bytearray(), 0
@@ -182,9 +183,10 @@ class EmulatedServos:
     def is_on(self, servo: EmulatedServo) -> bool:
         """Whether its torque is on."""
 
-    @abstractmethod
     def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
-        """Lowest and highest position within its turn, rev."""
+        """Lowest and highest position within its turn, rev; zeros of one that has no end."""
+        del servo
+        return 0.0, 0.0
 
     def strike(self, servo: EmulatedServo) -> None:
         """Have the servo's own watchdog strike."""
