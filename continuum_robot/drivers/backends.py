@@ -238,7 +238,8 @@ def _survey(robot: Robot, section: str, settings: Any) -> list[Finding]:
     if isinstance(driver, BusActuators):
         return motors_findings(driver)
     _, _, title, words = SECTIONS[section]
-    return [opened(title.removeprefix("a "), settings, driver, words)]
+    place = str(getattr(settings, "port", settings.kind))
+    return [opened(title.removeprefix("a "), place, driver, lambda: words)]
 
 
 def _made(robot: Robot, section: str, settings: Any = None, **options: Any) -> Any:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.drivers.servo_bus import ATTEMPTS
 from continuum_robot.errors import DeviceError
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
-Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +30,11 @@ def absent(device: str, place: str, error: DeviceError) -> Finding:
     return Finding(device, place, state, f"{error.problem}. {error.remedy}")
 
 
-def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
-    """Whether a device can be opened, where nothing more is known of its kind."""
-    place = str(getattr(settings, "port", settings.kind))
+def opened(device: str, place: str, driver: Any, look: Callable[[], str]) -> Finding:
+    """Whether a device can be opened, and what is seen of it then; ``driver``: not open."""
     try:
         driver.open()
-        return Finding(device, place, FOUND, words)
+        return Finding(device, place, FOUND, look())
     except DeviceError as error:
         return absent(device, place, error)
     finally:

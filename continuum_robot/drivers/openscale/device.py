@@ -16,7 +16,7 @@ from continuum_robot.drivers.openscale.settings import LoadCell, OpenScale
 from continuum_robot.drivers.protocols import TensionReading, TensionSensors
 from continuum_robot.drivers.reconnection import open_all
 from continuum_robot.drivers.serial_port import SerialPort
-from continuum_robot.drivers.survey import FOUND, Finding, absent
+from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
 
@@ -78,6 +78,10 @@ class ScaleReader(FramedSensor[tuple[float, float]]):
             "Set its own baud_bps, and leave its menu (x); units must be kg or lbs.",
             "Check its cable, and that its menu has no serial trigger on.",
         )
+
+    def words(self) -> str:
+        """What it measures now."""
+        return f"{self.read(time.monotonic())[1]:.2f} N"
 
     def counters(self) -> dict[str, float]:
         """Numbers for diagnostics, by name."""
@@ -145,14 +149,5 @@ def make(robot: Robot, settings: OpenScale) -> TensionSensors:
 
 def survey(robot: Robot, settings: OpenScale) -> list[Finding]:
     """Open each board and read it."""
-    found = []
-    for board in OpenScaleSensors(settings, robot.tendon_count).boards:
-        name = f"load cell of tendon {board.cell.tendon}"
-        try:
-            board.open()
-            found.append(Finding(name, board.cell.port, FOUND, f"{board.read(time.monotonic())[1]:.2f} N"))
-        except DeviceError as error:
-            found.append(absent(name, board.cell.port, error))
-        finally:
-            board.close()
-    return found
+    boards = OpenScaleSensors(settings, robot.tendon_count).boards
+    return [opened(f"load cell of tendon {one.cell.tendon}", one.cell.port, one, one.words) for one in boards]

@@ -18,7 +18,7 @@ from continuum_robot.drivers.rokubi_serial import codec
 from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.drivers.serial_port import SerialPort
-from continuum_robot.drivers.survey import FOUND, Finding, absent
+from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.drivers.tare import Tare
 from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
@@ -298,17 +298,12 @@ def make(_robot: Robot, settings: RokubiSerial, port: str = "", **options: Any) 
 
 def survey(_robot: Robot, settings: RokubiSerial) -> list[Finding]:
     """Open the sensor and read it."""
-    name = "Rokubi force sensor"
     sensor = RokubiForceSensor(settings)
-    try:
-        sensor.open()
+
+    def look() -> str:
         time.sleep(_POLL_S)
         reading = sensor.read(time.monotonic())
-    except DeviceError as error:
-        return [absent(name, settings.port, error)]
-    finally:
-        sensor.close()
-    words = [f"{settings.rate_hz:g} Hz", *reading.device_faults]
-    if math.isfinite(reading.temperature_c):
-        words.insert(1, f"{reading.temperature_c:.0f} °C")
-    return [Finding(name, settings.port, FOUND, ", ".join(words))]
+        warmth = [f"{reading.temperature_c:.0f} °C"] if math.isfinite(reading.temperature_c) else []
+        return ", ".join([f"{settings.rate_hz:g} Hz", *warmth, *reading.device_faults])
+
+    return [opened("Rokubi force sensor", settings.port, sensor, look)]

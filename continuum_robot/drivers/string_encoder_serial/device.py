@@ -32,7 +32,7 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
     zero_number,
 )
 from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
-from continuum_robot.drivers.survey import FOUND, Finding, absent
+from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.errors import DeviceError, FrameError, ParameterError
 from continuum_robot.robot.description import Robot
 
@@ -392,25 +392,20 @@ def make(robot: Robot, settings: StringEncoderSerial, port: str = "", **options:
 
 def survey(robot: Robot, settings: StringEncoderSerial) -> list[Finding]:
     """Listen to the board."""
-    name = "string-encoder board"
     reader = StringEncoderReader(settings, [string.name for string in robot.strings])
-    try:
-        reader.open()
+
+    def look() -> str:
         end_s = time.monotonic() + _LISTEN_S
         reading = reader.read(time.monotonic())
         while reader.board is None and time.monotonic() < end_s:
             time.sleep(_POLL_S)
             reading = reader.read(time.monotonic())
-    except DeviceError as error:
-        return [absent(name, settings.port, error)]
-    finally:
-        reader.close()
-    words = []
-    if (board := reader.board) is not None:
-        version = ".".join(str(board.firmware >> shift & 0xFF) for shift in (16, 8, 0))
-        words.append(f"serial number {board.serial_number}, firmware {version}, up for {board.uptime_s} s")
-    rejected = reader.statistics()["frames_rejected"]
-    if rejected:
-        words.append(f"{rejected:.0f} damaged frames")
-    words += reading.device_faults
-    return [Finding(name, settings.port, FOUND, "; ".join(words) or "sends frames")]
+        words = []
+        if (board := reader.board) is not None:
+            version = ".".join(str(board.firmware >> shift & 0xFF) for shift in (16, 8, 0))
+            words.append(f"serial number {board.serial_number}, firmware {version}, up for {board.uptime_s} s")
+        if rejected := reader.statistics()["frames_rejected"]:
+            words.append(f"{rejected:.0f} damaged frames")
+        return "; ".join([*words, *reading.device_faults]) or "sends frames"
+
+    return [opened("string-encoder board", settings.port, reader, look)]
