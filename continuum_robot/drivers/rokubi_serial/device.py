@@ -16,7 +16,7 @@ from continuum_robot.drivers.framed_serial import FramedSensor
 from continuum_robot.drivers.protocols import ForceReading
 from continuum_robot.drivers.rokubi_serial import codec
 from continuum_robot.drivers.rokubi_serial.codec import Acknowledgements, ForceFrame, FrameStream, Status
-from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
+from continuum_robot.drivers.rokubi_serial.settings import BAUD_RATES_BPS, RokubiSerial
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.survey import Finding, opened
 from continuum_robot.drivers.tare import Tare
@@ -239,7 +239,7 @@ class RokubiForceSensor(FramedSensor[ForceReading]):
 
     def _find(self) -> Generator[None, float, bool]:
         """Make the sensor listen, at whatever speed it speaks."""
-        rates = list(dict.fromkeys((self._settings.baud_bps, codec.DEFAULT_BAUD_BPS, *reversed(codec.BAUD_RATES_BPS))))
+        rates = list(dict.fromkeys((self._settings.baud_bps, codec.DEFAULT_BAUD_BPS, *reversed(BAUD_RATES_BPS))))
         for rate in rates:
             self._port.set_baud(rate)
             if (yield from self._acknowledged(codec.configure())) == 0:

@@ -16,15 +16,12 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.emulated_sensor import BOOT_S, EmulatedSensor
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.rokubi_serial.codec import (
-    BASE_RATE_HZ,
-    BAUD_RATES_BPS,
     DEFAULT_BAUD_BPS,
-    FRAME_BYTES,
     ForceFrame,
     Status,
     encode,
 )
-from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
+from continuum_robot.drivers.rokubi_serial.settings import BASE_RATE_HZ, BAUD_RATES_BPS, FRAME_BYTES, RokubiSerial
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 
