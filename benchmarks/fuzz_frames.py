@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.odri_can import codec as odri
 from continuum_robot.drivers.odri_can import protocol as odri_frames
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
@@ -89,12 +88,12 @@ def parse_can(data: bytes) -> Any:
 def parsers() -> list[Parser]:
     """All of them, with state of their own."""
     return [
-        Parser("cobs.decode", cobs.decode, counts_frame),
+        Parser("string_encoder.unstuffed", strings.unstuffed, counts_frame),
         Parser("string_encoder.decode", strings.decode, counts_frame, guarded=True),
         Parser(
             "string_encoder.decode_payload",
             strings.decode_payload,
-            lambda rng: cobs.decode(counts_frame(rng)),
+            lambda rng: strings.unstuffed(counts_frame(rng)),
             guarded=True,
         ),
         Parser(

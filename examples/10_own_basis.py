@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import pyplot as plt
 
-from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.basis_families import register
+from continuum_robot.robot.basis import Basis, register
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
 

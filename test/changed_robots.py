@@ -24,7 +24,7 @@ from continuum_robot.robot.actuation import (
 from continuum_robot.robot.control_settings import ControlSettings, ReferenceSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.robot.transmission import Transmission
 
 # --- servos that hold displacements

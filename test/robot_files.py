@@ -9,9 +9,8 @@ from typing import Any
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.derived import fill
-from continuum_robot.robot.file.dotted import place_of
 from continuum_robot.robot.file.parts import whole_robot
-from continuum_robot.robot.file.plain_yaml import read_yaml, yaml_text
+from continuum_robot.robot.file.plain_yaml import place_of, read_yaml, yaml_text
 from continuum_robot.robot.loading import find_robot_file, parse_robot
 
 FIVE_TENDONS = "opencr_five_tendon"

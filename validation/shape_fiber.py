@@ -29,7 +29,7 @@ from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.segments.fiber import Fiber
+from continuum_robot.robot.segments.tendons import Fiber
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.choosing import linked_curvature
 from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber

@@ -25,8 +25,8 @@ from continuum_robot.control.motion import MotionLimits, motion_limits, shortene
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tip.inverse import TipKinematics
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import COMPLY, GUIDE, HOLD, IGNORE, PRESS, RETRACT, ReactionSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reaction_settings import COMPLY, GUIDE, HOLD, IGNORE, PRESS, RETRACT, ReactionSettings
 from continuum_robot.rod.description import RodDescription
 
 Vector = NDArray[np.float64]

@@ -3,11 +3,12 @@
 
 A device of this package is a folder of drivers/, named after its kind, with the modules ``settings``
 (robot/doors.py) and ``device``. The latter has ``make(robot, settings, ...)``, which gives its driver, and perhaps
-``survey(robot, settings)``, which looks for it; without it opening the driver does. A device that is simulated to the
-byte has ``emulator(robot, settings, ...)``. Motors that are simulated to the byte have, on a serial bus of servos,
-``emulator(robot, settings, motors)``, or, as boards on CAN channels, ``boards(settings, port, wire, ...)`` with
-``BOARD_FAULTS``, the meaning of what can be injected into them. Motors have a module ``fault_texts`` too, with the
-names of their faults and what a user learns of them. ``CYCLE_MODULES``: see :class:`.protocols.RunsInCycle`.
+``survey(robot, settings)``, which looks for it; without that the motors of a bus are asked who they are, and other
+drivers opened. A device that is simulated to the byte has ``emulator(robot, settings, ...)`` in its module
+``emulator``, motors on a bus ``emulator(robot, settings, motors)``; boards on CAN channels have ``boards(settings,
+port, wire, ...)`` in ``device``, with ``BOARD_FAULTS``, the meaning of what can be injected into them. Motors that
+report other faults than servos do have a ``faults.yaml`` (named_faults.py). ``CYCLE_MODULES``: see
+:class:`.protocols.RunsInCycle`.
 
 Another package offers tendon actuators under their ``kind`` in the entry points ``continuum_robot.tendon_actuators``: a
 class that is made with a robot and the section of its file, is a
@@ -22,13 +23,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from time import monotonic, sleep
 from typing import Any, cast
 
-from continuum_robot.drivers.around import measured, transmitted
 from continuum_robot.drivers.base_stage import SimulatedStage, StageAxes, stage_motors
-from continuum_robot.drivers.fault_text import FaultText
-from continuum_robot.drivers.joined_actuators import JoinedActuators
+from continuum_robot.drivers.joined_actuators import JoinedActuators, MeasuredTensions, transmitted
+from continuum_robot.drivers.polled import BusActuators
 from continuum_robot.drivers.protocols import (
     DisplacementActuators,
     ForceSensor,
@@ -38,7 +39,7 @@ from continuum_robot.drivers.protocols import (
     Tracker,
 )
 from continuum_robot.drivers.simulated_wires import SimulatedWires
-from continuum_robot.drivers.survey import Finding, opened
+from continuum_robot.drivers.survey import Finding, motors_findings, opened
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
@@ -85,10 +86,12 @@ def device_of(kind: str) -> Any:
     return import_module(f"{DEVICES}.{kind}.device") if known else None
 
 
-def device_faults() -> dict[str, tuple[str, dict[str, FaultText]]]:
-    """Where each kind of motors names its faults, and their texts, by kind."""
-    modules = {kind: import_module(f"{DEVICES}.{kind}.fault_texts") for kind in shipped(TENDON_ACTUATORS)}
-    return {kind: (module.WHERE, module.FAULTS) for kind, module in modules.items()}
+def emulator_of(kind: str) -> Any:
+    """What makes the emulator of a kind of this package; None where there is none."""
+    module = f"{DEVICES}.{kind}.emulator"
+    if device_of(kind) is None or find_spec(module) is None:
+        return None
+    return getattr(import_module(module), "emulator", None)
 
 
 def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> TendonActuators:
@@ -96,7 +99,7 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
 
     def make(_number: int, settings: Any, form: Any) -> TendonActuators:
         device = device_of(settings.kind)
-        options = {} if device is None or hasattr(device, "emulator") else {"interface": interface, "form": form}
+        options = {"interface": interface, "form": form} if hasattr(device, "boards") else {}
         return cast("TendonActuators", _made(robot, "tendon_actuators", settings, **options))
 
     actuators = joined(robot, make, None, form)
@@ -105,7 +108,8 @@ def tendon_actuators(robot: Robot, interface: str = "", *, form: Any = None) -> 
         return actuators
     if not robot.takes_displacements:
         raise ParameterError("hardware.tension_sensors", sensors.kind, "none: motors that take tensions measure them")
-    return measured(actuators, cast("TensionSensors", _made(robot, "tension_sensors")))
+    sensed = MeasuredTensions(actuators, cast("TensionSensors", _made(robot, "tension_sensors")))
+    return cast("TendonActuators", sensed)
 
 
 def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time | None, form: Any) -> TendonActuators:
@@ -116,7 +120,7 @@ def simulated_tendon_actuators(robot: Robot, wires: SimulatedWires, time: Time |
 
     def make(number: int, settings: Any, form: Any) -> TendonActuators:
         device = device_of(settings.kind)
-        if not hasattr(device, "emulator"):
+        if hasattr(device, "boards"):
             stepped = {} if time is None else {"clock": time[0], "sleep": time[1]}
             boards = device.make(
                 robot, settings, socket_factory=wires.open_channel, simulated=True, form=form, **stepped
@@ -162,7 +166,7 @@ def _motors() -> dict[str, Any]:
 
 def _simulated() -> list[str]:
     """Kinds of motors that are simulated to the byte."""
-    return [kind for kind, device in _motors().items() if hasattr(device, "emulator") or hasattr(device, "boards")]
+    return [kind for kind, device in _motors().items() if hasattr(device, "boards") or emulator_of(kind)]
 
 
 def board_faults() -> dict[str, str]:
@@ -229,9 +233,13 @@ def survey(robot: Robot, section: str) -> list[Finding]:
 def _survey(robot: Robot, section: str, settings: Any) -> list[Finding]:
     device = device_of(settings.kind)
     if hasattr(device, "survey"):
-        return list(device.survey(*(stage_motors(robot) if section == "base_stage" else (robot, settings))))
+        return list(device.survey(robot, settings))
+    driver = _made(robot, section, settings)
+    if isinstance(driver, BusActuators):
+        return motors_findings(driver)
     _, _, title, words = SECTIONS[section]
-    return [opened(title.removeprefix("a "), settings, _made(robot, section, settings), words)]
+    place = str(getattr(settings, "port", settings.kind))
+    return [opened(title.removeprefix("a "), place, driver, lambda: words)]
 
 
 def _made(robot: Robot, section: str, settings: Any = None, **options: Any) -> Any:

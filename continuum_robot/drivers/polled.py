@@ -478,6 +478,12 @@ class BusActuators(PolledActuators):
 
     bus: Any
     usual_margin_s: float
+    motor = "servo"
+    """What the maker calls a motor with its electronics."""
+
+    def identify(self, number: int) -> str:
+        """What a motor says of itself, for ``continuum-robot devices``; "" where it is silent."""
+        raise NotImplementedError
 
     def __init__(
         self,

@@ -213,9 +213,9 @@ class BusServos(BusActuators):
     def set_up(self) -> bool:
         """Look at every servo, switch all off and set them up; the result as of :meth:`PolledActuators.connect`."""
 
-    @abstractmethod
     def ping(self, servo: int) -> bool:
         """Whether a servo answers; ``servo``: its number."""
+        return bool(self.identify(servo))
 
     @abstractmethod
     def send_goals(self, goals: Sequence[float]) -> None:

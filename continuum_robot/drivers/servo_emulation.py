@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from continuum_robot.drivers.servo_bus import BROADCAST, ShortFraming
-from continuum_robot.drivers.short_servos import CODES, Table
+from continuum_robot.drivers.short_servos import CODES, Table, magnitude
 from continuum_robot.errors import ParameterError
 
 BOOT_S = 0.3
+NEW_RETURN_DELAY = 250
 QUIET_S = 0.02
 """Without a packet for so long, watchdogs may strike: every servo is then looked at in each step."""
 
@@ -92,8 +93,9 @@ class MotorPort(Protocol):
 
 @dataclass(slots=True)
 class EmulatedServo:
-    """A servo: its motor, its registers, its faults."""
+    """A servo: its number on the bus, its motor, its registers, its faults."""
 
+    number: int
     motor: MotorPort
     table: bytearray
     zero_rev: float = 0.0
@@ -141,7 +143,7 @@ class EmulatedServos:
     has_watchdog = False
 
     def __init__(self, servos: Mapping[int, MotorPort], table_size: int, baud_bps: int) -> None:
-        self.servos = {number: EmulatedServo(motor, bytearray(table_size)) for number, motor in servos.items()}
+        self.servos = {number: EmulatedServo(number, motor, bytearray(table_size)) for number, motor in servos.items()}
         self.baud_bps = self.host_bps = baud_bps
         self.now_s = 0.0
         self._buffer, self._answered, self._answers = bytearray(), bytearray(), 0
@@ -181,9 +183,10 @@ class EmulatedServos:
     def is_on(self, servo: EmulatedServo) -> bool:
         """Whether its torque is on."""
 
-    @abstractmethod
     def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
-        """Lowest and highest position within its turn, rev."""
+        """Lowest and highest position within its turn, rev; zeros of one that has no end."""
+        del servo
+        return 0.0, 0.0
 
     def strike(self, servo: EmulatedServo) -> None:
         """Have the servo's own watchdog strike."""
@@ -385,21 +388,56 @@ class EmulatedServos:
 class EmulatedShortServos(EmulatedServos):
     """Servos in position mode."""
 
+    at: ClassVar[Table]
+    full_torque: ClassVar[int]
+    size: ClassVar[int]
+    """Of the registers, in bytes."""
+    identity_at: ClassVar[int]
+    """Where its number stands, and behind that the code of its baud rate."""
+    maximum_torque_at: ClassVar[int]
+    error_at: ClassVar[int]
+
     def __init__(
         self,
         servos: Mapping[int, MotorPort],
-        table: Table,
-        table_size: int,
         baud_bps: int,
         *,
+        model: int,
+        baud_code: int,
+        highest: int,
         counts_per_turn: float,
         speed_unit_rev_per_s: float,
-        full_torque: int,
     ) -> None:
-        super().__init__(servos, table_size, baud_bps)
-        self.at, self._framing = table, ShortFraming()
+        super().__init__(servos, self.size, baud_bps)
+        self._framing = ShortFraming()
         self.counts_per_turn, self.speed_unit_rev_per_s = counts_per_turn, speed_unit_rev_per_s
-        self._full_torque = full_torque
+        for number, servo in self.servos.items():
+            servo.set(self.at.model, 2, model)
+            servo.set(self.identity_at, 1, number)
+            servo.set(self.identity_at + 1, 1, baud_code)
+            servo.set(self.at.return_delay, 1, NEW_RETURN_DELAY)
+            servo.set(self.at.high, 2, highest)
+            servo.set(self.maximum_torque_at, 2, self.full_torque)
+            self.boot(servo)
+
+    def boot(self, servo: EmulatedServo) -> None:
+        """Volatile registers are as new; it stands where it stands."""
+        servo.table[self.at.torque :] = bytes(len(servo.table) - self.at.torque)
+        servo.set(self.at.torque_limit, 2, servo.get(self.maximum_torque_at, 2))
+
+    def fail(self, servo: EmulatedServo, fault: str) -> None:
+        """The error names it, and the torque is off."""
+        servo.table[self.error_at] |= 1 << self.own_faults[fault]
+        servo.table[self.at.torque] = 0
+
+    def measure(self, servo: EmulatedServo) -> None:
+        """Place, speed, load, voltage, temperature."""
+        at, motor = self.at, servo.motor
+        servo.set(at.position, 2, self.counts(servo))
+        servo.set(at.position + 2, 2, magnitude(motor.velocity_rev_per_s / self.speed_unit_rev_per_s, at.speed_sign))
+        servo.set(at.load, 2, magnitude(motor.load_fraction * self.full_torque, at.load_sign))
+        servo.table[at.temperature - 1] = 120
+        servo.table[at.temperature] = 85 if OVERHEATING in servo.faults else 31
 
     def take_packet(self, received: bytearray) -> tuple[int, int, bytes] | None:
         """The first whole packet."""
@@ -421,11 +459,7 @@ class EmulatedShortServos(EmulatedServos):
 
     def framed(self, number: int, servo: EmulatedServo, error: int, data: bytes) -> bytes:
         """A status packet."""
-        return self._framing.packet(number, error | self.error_of(servo), data)
-
-    def error_of(self, servo: EmulatedServo) -> int:
-        """Bits of its error, in every answer."""
-        raise NotImplementedError
+        return self._framing.packet(number, error | servo.table[self.error_at], data)
 
     def is_on(self, servo: EmulatedServo) -> bool:
         """Whether its torque is on."""
@@ -449,4 +483,4 @@ class EmulatedShortServos(EmulatedServos):
             return
         goal = servo.get(self.at.goal, 2) / self.counts_per_turn + servo.zero_rev
         speed = servo.get(self.at.speed, 2) * self.speed_unit_rev_per_s
-        servo.follow(goal, speed, min(1.0, servo.get(self.at.torque_limit, 2) / self._full_torque), duration_s)
+        servo.follow(goal, speed, min(1.0, servo.get(self.at.torque_limit, 2) / self.full_torque), duration_s)

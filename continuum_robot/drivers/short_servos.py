@@ -22,10 +22,14 @@ from continuum_robot.robot.description import Robot
 CODES = {"ping": 1, "read": 2, "write": 3, "sync_read": 0x82, "sync_write": 0x83}
 """Instructions; those of Dynamixel protocol 2 are the same."""
 PING, READ, WRITE, SYNC_READ, SYNC_WRITE = CODES.values()
+_POSITION_SIGN = 15
 
 
 class Table(NamedTuple):
-    """Addresses of the registers that both have; those of more than a byte are of two."""
+    """Addresses of the registers that both have; those of more than a byte are of two.
+
+    ``speed_sign`` and ``load_sign`` are the bits of a speed and a load that make them negative.
+    """
 
     model: int
     return_delay: int
@@ -37,6 +41,21 @@ class Table(NamedTuple):
     torque_limit: int
     position: int
     load: int
+    temperature: int
+    speed_sign: int
+    load_sign: int
+
+
+def signed(value: int, bit: int) -> int:
+    """A number whose sign is a bit."""
+    size = value & ((1 << bit) - 1)
+    return -size if value >> bit & 1 else size
+
+
+def magnitude(value: float, bit: int) -> int:
+    """The nearest number whose sign is a bit: the other direction, for simulated servos."""
+    size = min((1 << bit) - 1, round(abs(value)))
+    return size | (1 << bit if value < 0 else 0)
 
 
 class Measured(NamedTuple):
@@ -88,6 +107,22 @@ class ShortServos(BusServos):
     @abstractmethod
     def speed_unit_rev_per_s(self, index: int) -> float:
         """Speed of a count, rev/s."""
+
+    def decode(self, data: bytes, errors: int) -> Measured:
+        """Of the bytes of its registers from the torque on."""
+        at = self.table
+        position, speed, load = (
+            int.from_bytes(data[address - at.torque :][:2], "little")
+            for address in (at.position, at.position + 2, at.load)
+        )
+        return Measured(
+            signed(position, _POSITION_SIGN),
+            signed(speed, at.speed_sign),
+            signed(load, at.load_sign) / self.full_torque,
+            float(data[at.temperature - at.torque]),
+            bool(data[0]),
+            errors,
+        )
 
     def prepare(self, index: int) -> None:
         """Set more volatile registers before the torque is switched on."""

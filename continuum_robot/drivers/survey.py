@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from continuum_robot.drivers.protocols import ForceSensor, StringEncoders, TendonActuators, Tracker
 from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.drivers.servo_bus import ATTEMPTS
 from continuum_robot.errors import DeviceError
 
 FOUND, MISSING, BUSY, UNEXPECTED = "found", "missing", "in use", "unexpected"
-Driver = TendonActuators | StringEncoders | ForceSensor | Tracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +30,25 @@ def absent(device: str, place: str, error: DeviceError) -> Finding:
     return Finding(device, place, state, f"{error.problem}. {error.remedy}")
 
 
-def opened(device: str, settings: Any, driver: Driver, words: str) -> Finding:
-    """Whether a device can be opened, where nothing more is known of its kind."""
-    place = str(getattr(settings, "port", settings.kind))
+def opened(device: str, place: str, driver: Any, look: Callable[[], str]) -> Finding:
+    """Whether a device can be opened, and what is seen of it then; ``driver``: not open."""
     try:
         driver.open()
-        return Finding(device, place, FOUND, words)
+        return Finding(device, place, FOUND, look())
     except DeviceError as error:
         return absent(device, place, error)
     finally:
         driver.close()
 
 
-def servo_findings(bus: Any, settings: Any, ask: Callable[[Any, int], str], what: str = "servo") -> list[Finding]:
-    """Which servos of a bus answer."""
+def motors_findings(driver: Any) -> list[Finding]:
+    """Which motors of a bus answer; ``driver``: not open, a :class:`.BusActuators` with ``identify``."""
+    bus, settings, what = driver.bus, driver.settings, driver.motor
     try:
         bus.open()
         found = []
         for entry in settings.motors:
-            words = next(filter(None, (ask(bus, entry.id) for _ in range(ATTEMPTS))), "")
+            words = next(filter(None, (driver.identify(entry.id) for _ in range(ATTEMPTS))), "")
             remedy = f"does not answer. {bus.silent([entry.id]).remedy}"
             state = FOUND if words else MISSING
             found.append(Finding(f"{what} {entry.id}", settings.port, state, words or remedy))

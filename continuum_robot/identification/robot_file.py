@@ -23,12 +23,10 @@ from continuum_robot.identification.procedures.hung_weight import TorqueFit
 from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.identification.self_calibration import SelfCalibrationFit, mounted
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.dotted import place_of
 from continuum_robot.robot.file.parts import SET
-from continuum_robot.robot.file.plain_yaml import yaml_text
-from continuum_robot.robot.file.values import own_values, plain
+from continuum_robot.robot.file.plain_yaml import place_of, yaml_text
 from continuum_robot.robot.file.whole_file import write_whole
-from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.loading import load_robot, own_values, parse_robot, plain
 from continuum_robot.robot.provenance import FitError, FoundValue, Provenance
 
 Fit = GeometryFit | DynamicsFit | DisplacedFit | SelfCalibrationFit | TorqueFit | MotionFit | Tuning

@@ -71,7 +71,7 @@ class ForceSensorReader(node.Component):
         # The real driver sets the sensor up while it opens it, which takes time; in lock-step there is none.
         if self.parameters.simulation_level in ON_WIRES and not host.clock.stepped:
             kind = backends.device_of(settings.kind)
-            device = kind.emulator(robot, settings, lambda: UNLOADED)
+            device = backends.emulator_of(settings.kind)(robot, settings, lambda: UNLOADED)
             host.closing.callback(device.close)
             pacer = Pacer(device.step, 0.5 / settings.rate_hz)
             host.closing.callback(pacer.stop)

@@ -23,22 +23,19 @@ from continuum_robot.robot.control_settings import (
     PRELOAD,
     STATICS_LAW,
     ControlSettings,
+    ReactionSettings,
     ReferenceSettings,
 )
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
 from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.hardware import Hardware
+from continuum_robot.robot.mechanism import EquilibriumModulation, RollingJoint
 from continuum_robot.robot.provenance import Provenance
-from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.rod_construction import FEWEST_AROUND, PAIR, RodConstruction
-from continuum_robot.robot.rolling_joint import RollingJoint
 from continuum_robot.robot.schema import quantity, quantity_of, refuse
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
-from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.robot.segments.routing import MOST_TURNS, RoutedPath
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.robot.segments.tendons import RoutedTendon, String
+from continuum_robot.robot.segments.tendons import DisplacedTendons, Fiber, RoutedTendon, String
 from continuum_robot.robot.simulation_settings import SimulationSettings
 from continuum_robot.robot.stop_policy import BRAKE, StopPolicy
 from continuum_robot.robot.traits import Traits

@@ -16,7 +16,7 @@ from continuum_robot.robot.doors import (
     TENSION_SENSORS,
     TRACKERS,
 )
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.schema import quantity, refuse, refuse_repeated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,11 +213,11 @@ class Hardware:
             return
         read = [entry.string for entry in self.string_encoders.strings]
         for index, name in enumerate(read):
-            key = f"hardware.string_encoders.strings[{index}].string"
             if name not in names:
+                key = f"hardware.string_encoders.strings[{index}].string"
                 raise refuse(key, name, f"one of the robot's strings: {', '.join(names) or 'it has none'}")
-            if name in read[:index]:
-                raise refuse(key, name, f"each string once: strings[{read.index(name)}] reads it")
+        key = "hardware.string_encoders.strings[{}].string"
+        refuse_repeated(read, key, "each string once: strings[{}] reads it")
         missing = [name for name in names if name not in read]
         if missing:
             raise refuse("hardware.string_encoders.strings", read, f"a counter for {', '.join(missing)} too")

@@ -183,6 +183,13 @@ def refuse(key: str, value: Any, expected: str) -> RobotFileError:
     return RobotFileError(None, key, value, expected)
 
 
+def refuse_repeated(values: Sequence[Any], key: str, expected: str) -> None:
+    """Refuse a value that stands twice; ``{}`` in ``key`` is its index, in ``expected`` that of the first."""
+    for index, value in enumerate(values):
+        if (first := values.index(value)) < index:
+            raise refuse(key.format(index), value, expected.format(first))
+
+
 def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -> Any:
     if dataclasses.is_dataclass(value):  # made in Python
         check_values(value, key)

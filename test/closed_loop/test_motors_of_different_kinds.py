@@ -14,8 +14,7 @@ from robot_files import changed_robot, made, robot_values, written
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.around import Transmitted
-from continuum_robot.drivers.joined_actuators import JoinedActuators
+from continuum_robot.drivers.joined_actuators import JoinedActuators, Transmitted
 from continuum_robot.drivers.safety.tendon_faults import DEVICE_FAULT
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.identification.procedures.homing import Homing

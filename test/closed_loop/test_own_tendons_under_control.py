@@ -10,7 +10,7 @@ import pytest
 from changed_robots import SMALL_SPOOLS, restated, with_own
 from virtual_loop import VirtualLoop, rmse
 
-from continuum_robot.drivers.dynamixel import registers
+from continuum_robot.drivers.dynamixel import protocol_2
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.simulation.plant import Plant
@@ -56,7 +56,8 @@ def test_a_servo_gives_no_more_torque_than_its_tendon_bears():
     loop.activate()
     loop.run(0.1)
     servos = [hardware.servos.servos.servos[number] for number in range(1, 10)]
-    written, limit = (np.array([one.get(at, 2) for one in servos]) for at in (registers.GOAL_PWM, registers.PWM_LIMIT))
+    registers = protocol_2.GOAL_PWM, protocol_2.PWM_LIMIT
+    written, limit = (np.array([one.get(at, 2) for one in servos]) for at in registers)
     loop.close()
     # Of a stall torque of 1.404 N.m: 60 N at 10 mm, 25 N at 6 mm.
     needed = np.where(np.arange(9) < 6, 60 * 0.01, 25 * 0.006) / (1.08 * 1.3)

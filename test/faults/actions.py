@@ -23,10 +23,10 @@ from continuum_robot.control.references import ClarkeReference, Reference, RestT
 from continuum_robot.drivers.servo_emulation import REBOOT
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.robot.actuation import Actuators
+from continuum_robot.robot.control_settings import RETRACT, ReactionSettings
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import RETRACT, ReactionSettings
 from continuum_robot.robot.stop_policy import BRAKE, HOLD_PLACE, HOLD_TENSION, TORQUE_OFF, StopPolicy
 from continuum_robot.runtime.control_thread import ControlThread
 from continuum_robot.runtime.cycle.cache import cached_library

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.control.references import RestToRest
-from continuum_robot.drivers.backends import device_faults, device_of, hardware_of
-from continuum_robot.drivers.fault_text import HOME
+from continuum_robot.drivers.backends import emulator_of, hardware_of
+from continuum_robot.drivers.named_faults import HOME, faults_of
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
@@ -179,7 +179,7 @@ class VirtualTrial:
         return "" if stand.safety.state == ACTIVE else "stopped again: " + ", ".join(stand.safety.faults)
 
     def _says_home(self, kind: Kind) -> bool:
-        _, texts = device_faults()[hardware_of(self.robot).tendon_actuators.kind]
+        texts = faults_of(hardware_of(self.robot).tendon_actuators.kind)
         words = {fault.rsplit(": ", 1)[-1].split()[0] for fault in self.stand.device_faults}
         return "home" in kind.cure or any(HOME in texts[word].cure for word in words if word in texts)
 
@@ -241,6 +241,5 @@ def virtual_runs(robot: Robot, chosen: Sequence[Kind], count: int = 3, seed: int
 
 def _faults_of_servos(robot: Robot) -> set[str]:
     settings = None if robot.hardware is None else robot.hardware.tendon_actuators
-    if settings is None or not hasattr(device := device_of(settings.kind), "emulator"):
-        return set()
-    return {UNPLUGGED, *device.emulator(robot, settings, {}).known_faults}
+    emulator = None if settings is None else emulator_of(settings.kind)
+    return set() if emulator is None else {UNPLUGGED, *emulator(robot, settings, {}).known_faults}

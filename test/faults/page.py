@@ -6,8 +6,7 @@ from __future__ import annotations
 import dataclasses
 from itertools import groupby
 
-from continuum_robot.drivers.backends import device_faults
-from continuum_robot.drivers.named_faults import FAULT_TEXTS, FaultText
+from continuum_robot.drivers.named_faults import FAULT_TEXTS, FaultText, device_faults
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.robot.schema import quantity_of
@@ -42,7 +41,7 @@ def _names() -> list[str]:
     lines = ["## Names of the driver's faults", "", "| fault | meaning |", "|---|---|"]
     lines += [f"| [`{name}`](faults/{name}.md) | {meaning} |" for name, meaning in FAULTS.items()]
     lines += ["", "With `device_fault`, `/diagnostics` names what the motors report: `<place>: <name>`."]
-    for kind, (_, texts) in device_faults().items():
+    for kind, texts in device_faults().items():
         lines += ["", f"| `{kind}` | meaning |", "|---|---|"]
         lines += [f"| [`{name}`](faults/{name}.md) | {text.meaning} |" for name, text in texts.items()]
     lines += ["", "The supervisor's own, in `stack_status.faults`, and two of the driver:", ""]
@@ -59,7 +58,7 @@ def _names() -> list[str]:
 
 
 def _others() -> dict[str, tuple[FaultText, ...]]:
-    elsewhere = {*FAULTS, *(name for _, texts in device_faults().values() for name in texts)}
+    elsewhere = {*FAULTS, *(name for texts in device_faults().values() for name in texts)}
     return {name: texts for name, texts in FAULT_TEXTS.items() if name not in elsewhere}
 
 

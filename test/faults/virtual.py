@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.references import Reference, RestToRest
-from continuum_robot.drivers.backends import device_faults, hardware_of
+from continuum_robot.drivers.backends import hardware_of
+from continuum_robot.drivers.named_faults import faults_of
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE
 from continuum_robot.errors import ContinuumRobotError, DeviceError
@@ -110,7 +111,7 @@ class VirtualStand(VirtualStack):
                 strings=boards and bool(robot.strings), force=boards,
             )  # fmt: skip
         named = robot if hardware is None else hardware.robot
-        _, self._texts = device_faults()[hardware_of(named).tendon_actuators.kind]
+        self._texts = faults_of(hardware_of(named).tendon_actuators.kind)
         self._force: Any = None
         super().__init__(robot, plant, hardware=hardware, seed=seed)
         if boards and hardware is not None:

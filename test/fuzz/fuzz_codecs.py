@@ -12,9 +12,8 @@ import struct
 import numpy as np
 from dynamixel_sdk import protocol2_packet_handler
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.can_bus import BUS_ERRORS, SlcanBus
-from continuum_robot.drivers.dynamixel import registers
+from continuum_robot.drivers.dynamixel import protocol_2
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2
@@ -26,21 +25,21 @@ from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.servo_bus import Framing, ShortFraming
 from continuum_robot.drivers.simulated_link import codec as link
 from continuum_robot.drivers.string_encoder_serial import codec as strings
+from continuum_robot.drivers.string_encoder_serial.device import StringTracker
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
-from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
 from continuum_robot.errors import FrameError
 
 
 def cobs_frame(data: bytes) -> None:
     """COBS: what is decoded is what its frame reports; what is encoded comes back, without a zero."""
     with contextlib.suppress(FrameError):
-        plain = cobs.decode(data)
-        assert cobs.decode(cobs.encode(plain)[:-1]) == plain
-    if 0 < len(data) <= cobs.LONGEST:
-        frame = cobs.encode(data)
-        assert frame.endswith(cobs.DELIMITER)
-        assert frame.count(cobs.DELIMITER) == 1
-        assert cobs.decode(frame[:-1]) == data
+        plain = strings.unstuffed(data)
+        assert strings.unstuffed(strings.stuffed(plain)[:-1]) == plain
+    if 0 < len(data) <= strings.LONGEST_STUFFED:
+        frame = strings.stuffed(data)
+        assert frame.endswith(strings.DELIMITER)
+        assert frame.count(strings.DELIMITER) == 1
+        assert strings.unstuffed(frame[:-1]) == data
 
 
 _STRINGS = StringEncoderSerial(
@@ -59,9 +58,9 @@ def string_encoder(data: bytes) -> None:
     sealed = data + binascii.crc_hqx(data, 0xFFFF).to_bytes(2, "little")
     with contextlib.suppress(FrameError):
         assert strings.encode_payload(strings.decode_payload(sealed)) == sealed
-    if 0 < len(sealed) <= cobs.LONGEST:
+    if 0 < len(sealed) <= strings.LONGEST_STUFFED:
         with contextlib.suppress(FrameError):
-            strings.decode(cobs.encode(sealed)[:-1])
+            strings.decode(strings.stuffed(sealed)[:-1])
     whole, cut = strings.FrameStream(), strings.FrameStream()
     frames = whole.feed(data)
     place = data[0] % len(data) if data else 0
@@ -215,8 +214,8 @@ def dynamixel(data: bytes) -> None:
     received = bytearray(b"".join(_status_packets(data[1:])) if data[0] & 1 else data[1:])
     while (answer := framing.take(received)) is not None:
         assert 0 <= answer.servo <= 255
-        if len(answer.data) == registers.STATE_SIZE:
-            assert all(map(math.isfinite, registers.decode_state(answer.data, model_named("XM430-W350"))))
+        if len(answer.data) == protocol_2.STATE_SIZE:
+            assert all(map(math.isfinite, protocol_2.decode_state(answer.data, model_named("XM430-W350"))))
     assert len(received) <= LONGEST_PACKET
     EmulatedDynamixels({}).take(data)
 

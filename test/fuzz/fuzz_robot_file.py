@@ -12,8 +12,7 @@ from typing import Any
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.plain_yaml import BOUNDS, PlainReader
 from continuum_robot.robot.file.shipped_files import shipped_robots
-from continuum_robot.robot.file.values import file_values
-from continuum_robot.robot.loading import load_robot, parse_robot
+from continuum_robot.robot.loading import file_values, load_robot, parse_robot
 
 BASES = ("opencr_five_tendon", "two_segment", "rolling_five_link", "crem_segment", "rucker")
 ODD: tuple[Any, ...] = (

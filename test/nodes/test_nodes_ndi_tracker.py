@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 pytest.importorskip("ndicapy", reason="ndicapi is not installed")
 
+from emulated_ndi import SimulatedNdiTracker
 from geometry_msgs.msg import PoseWithCovarianceStamped
 from robot_files import robot_file
 from ros_probe import Probe
 
-from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.stack.options import StackOptions

@@ -34,9 +34,9 @@ from continuum_robot.estimation.contact.kind import (
 )
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.models.making import robot_model
+from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from continuum_robot.control.references import RestToRest
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
+from continuum_robot.robot.control_settings import COMPLY, HOLD, IGNORE, RETRACT, ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import COMPLY, HOLD, IGNORE, RETRACT, ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS

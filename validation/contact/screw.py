@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
+from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS

@@ -20,8 +20,8 @@ from continuum_robot.estimation.contact.states import INVALID, ContactEstimate
 from continuum_robot.estimation.screw_deviation import ScrewDeviation, ScrewDeviations
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.models.making import robot_model
+from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reaction_settings import ReactionSettings
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders

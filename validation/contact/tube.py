@@ -19,9 +19,9 @@ from continuum_robot.control.blending import quintic, quintic_slope
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
+from continuum_robot.robot.control_settings import COMPLY, IGNORE, ReactionSettings
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import COMPLY, IGNORE, ReactionSettings
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.plant import Plant
 from validation.contact.touched_robot import Run, TouchedRobot

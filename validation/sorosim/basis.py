@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.robot.basis_families import SHIPPED
+from continuum_robot.robot.basis import SHIPPED
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import Rod
 from validation.sorosim.statics import Shapes, StaticsSettings, read_shapes, round_rod, wrenches

@@ -12,7 +12,7 @@ from typing import ClassVar
 from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec
 from continuum_robot.drivers.cia402.codec import Pdo, wrapped
-from continuum_robot.drivers.cia402.settings import Cia402Motor
+from continuum_robot.drivers.cia402.settings import Cia402, Cia402Motor
 from continuum_robot.drivers.servo_emulation import (
     ENCODER,
     INPUT_VOLTAGE,
@@ -22,6 +22,8 @@ from continuum_robot.drivers.servo_emulation import (
     EmulatedServos,
     MotorPort,
 )
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 _ADAPTER_BPS = 115_200
 _READ_ONLY = {codec.DEVICE_TYPE, codec.ERROR_CODE, codec.STATUSWORD, codec.MODE_DISPLAY, codec.POSITION}
@@ -76,7 +78,6 @@ class EmulatedCia402(EmulatedServos):
             node: entry.rated_torque_nm or round(1000 * largest_a[node] * self._nm_per_a[node]) / 1000
             for node, entry in entries.items()
         }
-        self._node_of = {id(servo): node for node, servo in self.servos.items()}
         self._drives = {node: _Drive(self._fresh(node)) for node in self.servos}
 
     def objects(self, node: int) -> dict[int, int]:
@@ -256,7 +257,7 @@ class EmulatedCia402(EmulatedServos):
 
     def boot(self, servo: EmulatedServo) -> None:
         """Nothing is kept, and the position counts from here."""
-        node = self._node_of[id(servo)]
+        node = servo.number
         self._drives[node] = drive = _Drive(self._fresh(node))
         drive.early.append(Frame(codec.HEARTBEAT + node, bytes([codec.BOOT_UP])))
         servo.zero_rev = servo.motor.position_rev
@@ -269,11 +270,6 @@ class EmulatedCia402(EmulatedServos):
             drive.state, drive.objects[codec.ERROR_CODE] = codec.FAULT, code
             self._emergency(servo, code)
 
-    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
-        """It has no end."""
-        del servo
-        return 0.0, 0.0
-
     # --- time
 
     def hear(self, now_s: float) -> None:
@@ -283,7 +279,7 @@ class EmulatedCia402(EmulatedServos):
 
     def measure(self, servo: EmulatedServo) -> None:
         """Place, speed, torque; heartbeat."""
-        node, drive, motor = self._node_of[id(servo)], self._drive(servo), servo.motor
+        node, drive, motor = servo.number, self._drive(servo), servo.motor
         counts = round((motor.position_rev - servo.zero_rev) * self._entries[node].counts_per_turn)
         torque = 1000 * motor.current_a * self._nm_per_a[node] / self._rated_nm[node]
         drive.objects |= {
@@ -299,7 +295,7 @@ class EmulatedCia402(EmulatedServos):
 
     def move(self, servo: EmulatedServo, duration_s: float) -> None:
         """By torque, or to the target, the nearest place with its 32 bits; stop where the host is gone."""
-        node, drive = self._node_of[id(servo)], self._drive(servo)
+        node, drive = servo.number, self._drive(servo)
         values = drive.objects
         watched_ms = values[codec.CONSUMER_HEARTBEAT] & 0xFFFF
         if watched_ms and self.now_s - drive.host_s > watched_ms / 1000:
@@ -321,8 +317,23 @@ class EmulatedCia402(EmulatedServos):
             servo.follow(goal, 0.0, min(1.0, largest_nm / (self._largest_a[node] * self._nm_per_a[node])), duration_s)
 
     def _emergency(self, servo: EmulatedServo, code: int) -> None:
-        node = self._node_of[id(servo)]
+        node = servo.number
         self._drive(servo).early.append(Frame(codec.EMERGENCY + node, struct.pack("<HB5x", code, 0x01)))
 
     def _drive(self, servo: EmulatedServo) -> _Drive:
-        return self._drives[self._node_of[id(servo)]]
+        return self._drives[servo.number]
+
+
+def emulator(robot: Robot, settings: Cia402, motors: Mapping[int, MotorPort]) -> EmulatedCia402:
+    """Emulated drives."""
+    actuators = robot.actuators
+    if actuators is None:
+        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    own = {entry.id: actuators.of(entry.number) for entry in settings.motors}
+    return EmulatedCia402(
+        motors,
+        {entry.id: entry for entry in settings.motors},
+        nm_per_a={node: one.torque_constant_nm_per_a for node, one in own.items()},
+        largest_a={node: one.maximum_current_a for node, one in own.items()},
+        velocity_unit_rev_per_s=settings.velocity_unit_rev_per_s,
+    )

@@ -16,22 +16,26 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.robot.description import Robot
 
 TABLE = Table(
-    model=0, return_delay=5, low=6, high=8, torque=24, goal=30, speed=32, torque_limit=34, position=36, load=40
+    model=0,
+    return_delay=5,
+    low=6,
+    high=8,
+    torque=24,
+    goal=30,
+    speed=32,
+    torque_limit=34,
+    position=36,
+    load=40,
+    temperature=43,
+    speed_sign=10,
+    load_sign=10,
 )
-TEMPERATURE = 43
+"""Speeds and loads are negative clockwise; positions count counter-clockwise."""
 # From 24 to 43: torque, ..., position, speed, load, voltage, temperature. The error is in the answer itself.
-STATE_SIZE = TEMPERATURE - TABLE.torque + 1
-DIRECTION = 1 << 10
-"""Bit of speed and load: clockwise. Positions count counter-clockwise."""
+STATE_SIZE = TABLE.temperature - TABLE.torque + 1
 FULL_TORQUE = 1023
 OVERLOAD = 5
 ERRORS = {0: "input_voltage", 2: "overheating", OVERLOAD: "overload"}
-
-
-def signed(value: int) -> int:
-    """A speed or load, counter-clockwise positive."""
-    size = value & (DIRECTION - 1)
-    return -size if value & DIRECTION else size
 
 
 class Protocol1Actuators(ShortServos):
@@ -43,6 +47,11 @@ class Protocol1Actuators(ShortServos):
     def __init__(self, robot: Robot, settings: Dynamixel, **options: Any) -> None:
         super().__init__(robot, settings, "Dynamixel servos", **options)
         self._models: dict[int, models.Model] = {}
+
+    def identify(self, number: int) -> str:
+        """Model and firmware."""
+        found = self.bus.ask(number, READ, bytes([TABLE.model, 3]), 3, [number])
+        return models.identity(found[number].data) if number in found else ""
 
     def look_at(self, index: int) -> None:
         """Refuse an unknown or another model, and wheel mode."""
@@ -62,19 +71,7 @@ class Protocol1Actuators(ShortServos):
             servo = self.servos[index]
             answers = self.bus.ask(servo, READ, bytes([TABLE.torque, STATE_SIZE]), STATE_SIZE, [servo])
             if servo in answers:
-                answer = answers[servo]
-                place, speed, load = (
-                    int.from_bytes(answer.data[at - TABLE.torque : at - TABLE.torque + 2], "little")
-                    for at in (TABLE.position, TABLE.position + 2, TABLE.load)
-                )
-                found[index] = Measured(
-                    place,
-                    signed(speed),
-                    signed(load) / FULL_TORQUE,
-                    float(answer.data[-1]),
-                    bool(answer.data[0]),
-                    answer.error,
-                )
+                found[index] = self.decode(answers[servo].data, answers[servo].error)
         return found
 
     def counts_per_turn(self, index: int) -> float:

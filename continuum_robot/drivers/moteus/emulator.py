@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from continuum_robot.drivers.moteus import frames
+from continuum_robot.drivers.moteus.settings import Moteus
 from continuum_robot.drivers.servo_emulation import (
     ENCODER,
     INPUT_VOLTAGE,
@@ -18,6 +19,8 @@ from continuum_robot.drivers.servo_emulation import (
     EmulatedServos,
     MotorPort,
 )
+from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 _SIZES = {0: ("<b", 1), 1: ("<h", 2), 2: ("<i", 4), 3: ("<f", 4)}
 _NOP = 0x50
@@ -34,13 +37,12 @@ class EmulatedMoteus(EmulatedServos):
         self, servos: Mapping[int, MotorPort], *, nm_per_a: Mapping[int, float], largest_a: Mapping[int, float]
     ) -> None:
         super().__init__(servos, 0, 921_600)
-        self._nm_per_a = {id(servo): nm_per_a[number] for number, servo in self.servos.items()}
-        self._largest_nm = {id(servo): largest_a[number] * nm_per_a[number] for number, servo in self.servos.items()}
-        self._values: dict[int, dict[int, float]] = {id(servo): {} for servo in self.servos.values()}
+        self._nm_per_a, self._largest_a = nm_per_a, largest_a
+        self._values: dict[int, dict[int, float]] = {number: {} for number in self.servos}
 
     def registers(self, number: int) -> dict[int, float]:
         """Of a controller, those that were written or measured."""
-        return self._values[id(self.servos[number])]
+        return self._values[number]
 
     def take_packet(self, received: bytearray) -> tuple[int, int, bytes] | None:
         """A line of the host."""
@@ -61,7 +63,7 @@ class EmulatedMoteus(EmulatedServos):
         servo = self.present(number)
         if servo is None:
             return
-        values, reply, place = self._values[id(servo)], b"", 0
+        values, reply, place = self._values[servo.number], b"", 0
         try:
             while place < len(parameters):
                 kind, place = parameters[place], place + 1
@@ -106,34 +108,29 @@ class EmulatedMoteus(EmulatedServos):
 
     def is_on(self, servo: EmulatedServo) -> bool:
         """Whether it is in position mode."""
-        return self._values[id(servo)].get(frames.MODE, 0) == frames.POSITION_MODE
+        return self._values[servo.number].get(frames.MODE, 0) == frames.POSITION_MODE
 
     def boot(self, servo: EmulatedServo) -> None:
         """It counts within one turn."""
-        self._values[id(servo)].clear()
+        self._values[servo.number].clear()
         servo.zero_rev += math.floor(servo.motor.position_rev - servo.zero_rev)
 
     def fail(self, servo: EmulatedServo, fault: str) -> None:
         """Fault mode; one that has no overload of its own finds its driver at fault."""
-        self._values[id(servo)] |= {frames.MODE: frames.FAULTED, frames.FAULT: self.own_faults[fault]}
+        self._values[servo.number] |= {frames.MODE: frames.FAULTED, frames.FAULT: self.own_faults[fault]}
 
     def measure(self, servo: EmulatedServo) -> None:
         """Place, speed, torque, temperature."""
         motor = servo.motor
         place = motor.position_rev - servo.zero_rev
-        measured = (place, motor.velocity_rev_per_s, motor.current_a * self._nm_per_a[id(servo)])
-        self._values[id(servo)] |= {frames.POSITION + i: value for i, value in enumerate(measured)}
-        self._values[id(servo)][frames.TEMPERATURE] = 85 if OVERHEATING in servo.faults else 31
-
-    def range_turns(self, servo: EmulatedServo) -> tuple[float, float]:
-        """It has no end."""
-        del servo
-        return 0.0, 0.0
+        measured = (place, motor.velocity_rev_per_s, motor.current_a * self._nm_per_a[servo.number])
+        self._values[servo.number] |= {frames.POSITION + i: value for i, value in enumerate(measured)}
+        self._values[servo.number][frames.TEMPERATURE] = 85 if OVERHEATING in servo.faults else 31
 
     def move(self, servo: EmulatedServo, duration_s: float) -> None:
         """By torque where the gains are 0, else to the place; a watchdog that strikes lets go."""
-        values, nm_per_a = self._values[id(servo)], self._nm_per_a[id(servo)]
-        at, largest_nm = frames.COMMAND, self._largest_nm[id(servo)]
+        values, nm_per_a = self._values[servo.number], self._nm_per_a[servo.number]
+        at, largest_nm = frames.COMMAND, self._largest_a[servo.number] * nm_per_a
         watchdog_s = values.get(frames.WATCHDOG, _DEFAULT_WATCHDOG_S)
         if self.is_on(servo) and self.now_s - servo.heard_s > watchdog_s:
             values[frames.MODE] = frames.TIMED_OUT
@@ -148,3 +145,16 @@ class EmulatedMoteus(EmulatedServos):
             speed, largest = values.get(at + 8, math.nan), values.get(at + 5, largest_nm)
             speed = 0.0 if math.isnan(speed) else speed
             servo.follow(values[at] + servo.zero_rev, speed, min(1.0, largest / largest_nm), duration_s)
+
+
+def emulator(robot: Robot, settings: Moteus, motors: Mapping[int, MotorPort]) -> EmulatedMoteus:
+    """Emulated controllers."""
+    actuators = robot.actuators
+    if actuators is None:
+        raise ParameterError("robot.actuators", None, f"actuators in the file of robot {robot.name!r}")
+    own = {entry.id: (entry, actuators.of(entry.number)) for entry in settings.motors}
+    constants = {
+        servo: entry.torque_constant_nm_per_a or one.torque_constant_nm_per_a for servo, (entry, one) in own.items()
+    }
+    largest_a = {servo: one.maximum_current_a for servo, (_, one) in own.items()}
+    return EmulatedMoteus(motors, nm_per_a=constants, largest_a=largest_a)

@@ -11,8 +11,7 @@ from typing import Any
 
 import cython
 
-from continuum_robot.drivers.odri_can.fault_texts import CODES, NAMES, fault_of
-from continuum_robot.drivers.odri_can.fault_texts import FAULTS as BOARD_FAULTS
+from continuum_robot.drivers.named_faults import faults_of
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.frames import (
     CODE_RECEIVE_TIMEOUT_MS,
@@ -21,7 +20,7 @@ from continuum_robot.drivers.odri_can.frames import (
     NO_Q24,
     q24_counts,
 )
-from continuum_robot.drivers.odri_can.protocol import CommandCode, Status
+from continuum_robot.drivers.odri_can.protocol import FAULT_NAMES, CommandCode, Status, fault_of
 from continuum_robot.drivers.odri_can.settings import OdriCan
 from continuum_robot.drivers.odri_can.telemetry import CURRENTS, OLDEST, POSITIONS, STAMP, VELOCITIES, Telemetry
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
@@ -34,21 +33,21 @@ CODE_SEND_CURRENT = cython.declare(cython.int, int(CommandCode.SEND_CURRENT))
 CODE_SEND_ENCODER_INDEX = cython.declare(cython.int, int(CommandCode.SEND_ENCODER_INDEX))
 LAST_STREAM_WANTED = cython.declare(cython.int, int(CommandCode.SEND_VELOCITY))
 """Current, position, velocity. Nothing here needs the analog inputs, and the bus is half full without them."""
-BOARD_ESTOP = cython.declare(cython.int, CODES["estop"])
-BOARD_ENCODER = cython.declare(cython.int, CODES["encoder_error"])
-BOARD_RECEIVE_TIMEOUT = cython.declare(cython.int, CODES["receive_timeout"])
-BOARD_OTHER_ERROR = cython.declare(cython.int, CODES["other_board_error"])
-BOARD_MOTOR_OFF = cython.declare(cython.int, CODES["motor_off"])
-BOARD_REBOOTED = cython.declare(cython.int, CODES["rebooted"])
-BOARD_POSITION_JUMP = cython.declare(cython.int, CODES["position_jump"])
-BOARD_SILENT = cython.declare(cython.int, CODES["silent_board"])
-BOARD_SILENT_STATUS = cython.declare(cython.int, CODES["silent_status"])
-BOARD_CURRENT_MISMATCH = cython.declare(cython.int, CODES["current_mismatch"])
-BOARD_IS_TWO = cython.declare(cython.int, CODES["two_boards"])
-BOARD_OTHER_HOST = cython.declare(cython.int, CODES["other_host"])
-BOARD_BUS_OFF = cython.declare(cython.int, CODES["bus_off"])
-BOARD_QUEUE_FULL = cython.declare(cython.int, CODES["queue_full"])
-BOARD_BUS_ERROR = cython.declare(cython.int, CODES["bus_error"])
+BOARD_ESTOP = cython.declare(cython.int, FAULT_NAMES.index("estop"))
+BOARD_ENCODER = cython.declare(cython.int, FAULT_NAMES.index("encoder_error"))
+BOARD_RECEIVE_TIMEOUT = cython.declare(cython.int, FAULT_NAMES.index("receive_timeout"))
+BOARD_OTHER_ERROR = cython.declare(cython.int, FAULT_NAMES.index("other_board_error"))
+BOARD_MOTOR_OFF = cython.declare(cython.int, FAULT_NAMES.index("motor_off"))
+BOARD_REBOOTED = cython.declare(cython.int, FAULT_NAMES.index("rebooted"))
+BOARD_POSITION_JUMP = cython.declare(cython.int, FAULT_NAMES.index("position_jump"))
+BOARD_SILENT = cython.declare(cython.int, FAULT_NAMES.index("silent_board"))
+BOARD_SILENT_STATUS = cython.declare(cython.int, FAULT_NAMES.index("silent_status"))
+BOARD_CURRENT_MISMATCH = cython.declare(cython.int, FAULT_NAMES.index("current_mismatch"))
+BOARD_IS_TWO = cython.declare(cython.int, FAULT_NAMES.index("two_boards"))
+BOARD_OTHER_HOST = cython.declare(cython.int, FAULT_NAMES.index("other_host"))
+BOARD_BUS_OFF = cython.declare(cython.int, FAULT_NAMES.index("bus_off"))
+BOARD_QUEUE_FULL = cython.declare(cython.int, FAULT_NAMES.index("queue_full"))
+BOARD_BUS_ERROR = cython.declare(cython.int, FAULT_NAMES.index("bus_error"))
 
 STATUS_SETTLES_S = cython.declare(cython.double, 0.05)
 TIMEOUT_REAPPLY_PERIOD_S = cython.declare(cython.double, 1.0)
@@ -125,7 +124,7 @@ class Board:
         self._desired_bits = 1 | self._ready_bits | self._ready_bits >> 1
         self._codes, self._values = integers(COMMANDS_WAITING), integers(COMMANDS_WAITING)
         self._head = self._waiting = 0
-        self._order = integers(3 * len(NAMES))
+        self._order = integers(3 * len(FAULT_NAMES))
         self.latched = self._seen_faults = 0
         self._timeout_ms, self._timeout_s = settings.receive_timeout_ms, settings.receive_timeout_ms / 1000
         self._alignment_timeout_s, self._silent_after_s = settings.alignment_timeout_s, settings.silent_after_s
@@ -157,7 +156,8 @@ class Board:
     def faults(self) -> tuple[str, ...]:
         """Latched faults as ``channel: name`` or ``channel motor N: name``, in the order in which they came."""
         places = (self.name, f"{self.name} motor 1", f"{self.name} motor 2")
-        return tuple(f"{places[number % 3]}: {NAMES[number // 3]}" for number in list(self._order)[: self.latched])
+        numbers = list(self._order)[: self.latched]
+        return tuple(f"{places[number % 3]}: {FAULT_NAMES[number // 3]}" for number in numbers)
 
     # --- switching it on and off
 
@@ -210,7 +210,7 @@ class Board:
                 return True
             if status.error or not status.system_enabled:
                 fault = fault_of(status.error)
-                text = BOARD_FAULTS[fault]
+                text = faults_of("odri_can")[fault]
                 deaf = "" if status.error else " If it is open, no command reaches the board: check its CAN wire."
                 self._fail(f"cannot be enabled: {fault}, {text.meaning}", " ".join(text.cure) + deaf)
         if now_s - self._begun_s > self._alignment_timeout_s:

@@ -50,6 +50,34 @@ class ErrorCode(enum.IntEnum):
     OTHER = 7
 
 
+FAULT_NAMES = (
+    "estop",
+    "encoder_error",
+    "receive_timeout",
+    "motor_temperature",
+    "position_converter_error",
+    "position_rollover_error",
+    "other_board_error",
+    "motor_off",
+    "rebooted",
+    "position_jump",
+    "silent_board",
+    "silent_status",
+    "current_mismatch",
+    "two_boards",
+    "other_host",
+    "bus_off",
+    "queue_full",
+    "bus_error",
+)
+"""Of a board, by their codes: 1 to 6 are the errors of the status, which has no 6 and calls that 7."""
+
+
+def fault_of(error: int) -> str:
+    """The fault of an error of the status; without one, a board that is off had its stop input closed."""
+    return FAULT_NAMES[min(error, FAULT_NAMES.index("other_board_error"))]
+
+
 class Command(NamedTuple):
     """Host to board: ``code`` is set to ``value``, 0 or 1, or milliseconds (0: off) for the receive timeout."""
 

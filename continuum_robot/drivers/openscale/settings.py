@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from continuum_robot.robot.doors import TENSION_SENSORS
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.schema import quantity, refuse_repeated
 
 DOOR = TENSION_SENSORS
 OPENSCALE = "openscale"
@@ -40,6 +40,4 @@ class OpenScale:
     def __post_init__(self) -> None:
         for key in ("tendon", "port"):
             used = [getattr(cell, key) for cell in self.cells]
-            for index, value in enumerate(used):
-                if value in used[:index]:
-                    raise refuse(f"cells[{index}].{key}", value, f"each {key} once: cells[{used.index(value)}] has it")
+            refuse_repeated(used, f"cells[{{}}].{key}", f"each {key} once: cells[{{}}] has it")

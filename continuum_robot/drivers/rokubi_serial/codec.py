@@ -16,16 +16,13 @@ import struct
 from typing import NamedTuple
 
 from continuum_robot.drivers.framed_serial import Stream
+from continuum_robot.drivers.rokubi_serial.settings import BAUD_RATES_BPS, FRAME_BYTES
 from continuum_robot.errors import FrameError, ParameterError
 
 PROTOCOL = "Rokubi"
 HEADER = 0xAA
-FRAME_BYTES = 37
 
-# Positions in this tuple are the sensor's codes.
-BAUD_RATES_BPS = (9600, 57600, 115200, 230400, 460800)
 DEFAULT_BAUD_BPS = 230400
-BASE_RATE_HZ = 51200
 
 _FRAME = struct.Struct("<BH6fIfH")
 _LONGEST_TEXT = 4096

@@ -8,7 +8,7 @@ import re
 import termios
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.emulated_sensor import BOOT_S, EmulatedSensor
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.rokubi_serial.codec import (
-    BASE_RATE_HZ,
-    BAUD_RATES_BPS,
     DEFAULT_BAUD_BPS,
-    FRAME_BYTES,
     ForceFrame,
     Status,
     encode,
 )
+from continuum_robot.drivers.rokubi_serial.settings import BASE_RATE_HZ, BAUD_RATES_BPS, FRAME_BYTES, RokubiSerial
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
@@ -188,3 +187,8 @@ class SimulatedRokubi(EmulatedSensor):
         frame = ForceFrame(status, (f0, f1, f2, m0, m1, m2), time_us, TEMPERATURE_C)
         if not self.emit(encode(frame), now_s):
             self.dropped += 1
+
+
+def emulator(_robot: Robot, _settings: RokubiSerial, wrench: Callable[[], Vector], **options: Any) -> SimulatedRokubi:
+    """An emulated sensor under a load, shape (6,), N and N.m; options as of the sensor."""
+    return SimulatedRokubi(wrench, **options)

@@ -10,9 +10,11 @@ from continuum_robot.robot.schema import quantity, refuse
 
 DOOR = FORCE_SENSORS
 ROKUBI_SERIAL = "rokubi_serial"
-ROKUBI_BASE_RATE_HZ = 51200
-ROKUBI_FRAME_BITS = 37 * 10
-ROKUBI_BAUDS_BPS = (9600, 57600, 115200, 230400, 460800)
+BASE_RATE_HZ = 51200
+FRAME_BYTES = 37
+_FRAME_BITS = 10 * FRAME_BYTES
+BAUD_RATES_BPS = (9600, 57600, 115200, 230400, 460800)
+"""Positions in this tuple are the sensor's codes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,17 +30,17 @@ class RokubiSerial:
     frame_id: str = quantity("tf frame of the sensor", default="force_sensor", filled=True)
 
     def __post_init__(self) -> None:
-        if self.baud_bps not in ROKUBI_BAUDS_BPS:
-            raise refuse("baud_bps", self.baud_bps, "one of " + ", ".join(map(str, ROKUBI_BAUDS_BPS)))
-        if self.rate_hz * ROKUBI_FRAME_BITS > self.baud_bps:
+        if self.baud_bps not in BAUD_RATES_BPS:
+            raise refuse("baud_bps", self.baud_bps, "one of " + ", ".join(map(str, BAUD_RATES_BPS)))
+        if self.rate_hz * _FRAME_BITS > self.baud_bps:
             raise refuse(
                 "sinc",
                 self.sinc,
-                f"at least {-(-ROKUBI_BASE_RATE_HZ * ROKUBI_FRAME_BITS // self.baud_bps)}, "
+                f"at least {-(-BASE_RATE_HZ * _FRAME_BITS // self.baud_bps)}, "
                 f"whose frames fit {self.baud_bps} bit/s",
             )
 
     @property
     def rate_hz(self) -> float:
         """Frames a second, Hz."""
-        return ROKUBI_BASE_RATE_HZ / self.sinc
+        return BASE_RATE_HZ / self.sinc

@@ -12,8 +12,8 @@ import cython
 
 from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.drivers.safety.actuation_rules import ActuationRules
-from continuum_robot.drivers.safety.command_watch import CommandWatch
-from continuum_robot.drivers.safety.displacement_rules import DisplacementRules
+from continuum_robot.drivers.safety.command_watch import CommandWatch, LatenessWatch
+from continuum_robot.drivers.safety.displacement_rules import DisplacementRules, ServoWatch
 from continuum_robot.drivers.safety.fault_codes import (
     ESTOP_BIT,
     FAULT_BIT_COUNT,
@@ -23,9 +23,7 @@ from continuum_robot.drivers.safety.fault_codes import (
     MOTOR_HOT_BIT,
 )
 from continuum_robot.drivers.safety.heat_watch import HeatWatch
-from continuum_robot.drivers.safety.lateness_watch import LatenessWatch
 from continuum_robot.drivers.safety.reading_watch import ManifoldWatch, ReadingWatch
-from continuum_robot.drivers.safety.servo_watch import ServoWatch
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.shared_tension_rules import SharedTensionRules
 from continuum_robot.drivers.safety.stop_action import STOP_BRAKE, STOP_HOLD_PLACE, STOP_RELEASE, StopAction

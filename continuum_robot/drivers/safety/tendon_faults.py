@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from continuum_robot.drivers.named_faults import DRIVER_FAULTS
+
 READING_TIMEOUT = "reading_timeout"
 DEVICE_FAULT = "device_fault"
 READING_NOT_FINITE = "reading_not_finite"
@@ -23,29 +25,30 @@ LOOP_HANGS = "loop_hangs"
 DISPLACEMENT_LAG = "displacement_lag"
 SLACK_TENDON = "slack_tendon"
 
-# In the order of the bits of fault_codes.py, which is that in which faults of one cycle latch.
-FAULTS: dict[str, str] = {
-    READING_TIMEOUT: "the newest reading is older than limits.reading_timeout_s",
-    DEVICE_FAULT: "an actuator reports a fault",
-    READING_NOT_FINITE: "a reading holds NaN or infinity",
-    DISPLACEMENT_OUT_OF_RANGE: "a displacement exceeds limits.maximum_displacement_m",
-    INCONSISTENT_DISPLACEMENT: "displacements of a segment miss the Clarke manifold: slack, slipped or broken tendon",
-    TENSION_OUT_OF_RANGE: "a measured tension exceeds limits.maximum_n, or is negative, by more than the margin",
-    DISPLACEMENT_JUMP: "a displacement changed faster than a tendon can move",
-    FROZEN_READING: "a displacement repeats bit by bit although the robot moves",
-    CURRENT_MISMATCH: "measured and commanded current disagree",
-    MOTOR_HOT: "a motor reached its error temperature, or has not cooled down to its warning temperature since",
-    COMMAND_WRONG_SIZE: "a command does not hold one number a tendon of the kind that the actuators take, tension or"
-    " displacement",
-    COMMAND_NOT_FINITE: "a command holds NaN or infinity",
-    COMMAND_OUT_OF_RANGE: "a command lies so far outside of the limits that its sender cannot be in order",
-    COMMAND_TIMEOUT: "no fresh command within limits.command_timeout_s",
-    LOOP_TOO_SLOW: "commands answer states that are too old for the control loop, or too many deadlines are missed",
-    ESTOP: "the emergency stop was requested",
-    LOOP_HANGS: "a control cycle does not end: a device call or the controller's update does not return",
-    DISPLACEMENT_LAG: "a servo does not reach its commanded displacement: stalled, overloaded or without power",
-    SLACK_TENDON: "the load of a tendon that was taut is below limits.slack_n: it is slack, slipped or broken",
-}
+_ORDER = (
+    READING_TIMEOUT,
+    DEVICE_FAULT,
+    READING_NOT_FINITE,
+    DISPLACEMENT_OUT_OF_RANGE,
+    INCONSISTENT_DISPLACEMENT,
+    TENSION_OUT_OF_RANGE,
+    DISPLACEMENT_JUMP,
+    FROZEN_READING,
+    CURRENT_MISMATCH,
+    MOTOR_HOT,
+    COMMAND_WRONG_SIZE,
+    COMMAND_NOT_FINITE,
+    COMMAND_OUT_OF_RANGE,
+    COMMAND_TIMEOUT,
+    LOOP_TOO_SLOW,
+    ESTOP,
+    LOOP_HANGS,
+    DISPLACEMENT_LAG,
+    SLACK_TENDON,
+)
+"""Of the bits of fault_codes.py, which is that in which faults of one cycle latch."""
+
+FAULTS: dict[str, str] = {name: DRIVER_FAULTS[name].meaning for name in _ORDER}
 """Name and meaning of every fault that latches the safe state."""
 
 STOP_CLASSES: dict[str, tuple[str, ...]] = {
@@ -66,7 +69,6 @@ STOP_CLASSES: dict[str, tuple[str, ...]] = {
 }
 """Faults by the key of the robot file's ``stop`` section that decides what follows."""
 
-_BY_CODE = tuple(FAULTS)
 _CLASS_OF = {name: key for key, names in STOP_CLASSES.items() for name in names}
 
 
@@ -77,9 +79,9 @@ def stop_class(fault: str) -> str:
 
 def fault_name(code: int) -> str:
     """The name of a fault."""
-    return _BY_CODE[code]
+    return _ORDER[code]
 
 
 def fault_names(bits: int) -> tuple[str, ...]:
     """The names of faults, in the order of their bits."""
-    return tuple(name for code, name in enumerate(_BY_CODE) if bits >> code & 1)
+    return tuple(name for code, name in enumerate(_ORDER) if bits >> code & 1)

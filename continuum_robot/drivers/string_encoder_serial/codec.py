@@ -22,9 +22,38 @@ import enum
 import struct
 from typing import NamedTuple
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.framed_serial import Stream
 from continuum_robot.errors import FrameError, ParameterError
+
+DELIMITER = b"\x00"
+LONGEST_STUFFED = 254
+
+_CODES = tuple(bytes([code]) for code in range(1, LONGEST_STUFFED + 2))
+
+
+def stuffed(data: bytes) -> bytes:
+    """The frame of 1 to 254 bytes without zeros in it, and the delimiter behind it: COBS, Cheshire and Baker 1999."""
+    if not 0 < len(data) <= LONGEST_STUFFED:
+        raise ParameterError("data", data, f"1 to {LONGEST_STUFFED} bytes")
+    blocks = data.split(DELIMITER)
+    return b"".join([_CODES[len(block)] + block for block in blocks]) + DELIMITER
+
+
+def unstuffed(frame: bytes) -> bytes:
+    """The data of a frame; the delimiter is not part of ``frame``."""
+    size = len(frame)
+    if not 1 < size <= LONGEST_STUFFED + 1 or 0 in frame:
+        raise FrameError("COBS", f"{size} bytes, expected 2 to {LONGEST_STUFFED + 1} without a zero")
+    data = bytearray(frame)
+    place = data[0]
+    while place < size:
+        code = data[place]
+        data[place] = 0
+        place += code
+    if place != size:
+        raise FrameError("COBS", f"the last block ends {place - size} bytes behind the frame")
+    return bytes(data[1:])
+
 
 PROTOCOL = "string-encoder board"
 VERSION = 1
@@ -128,7 +157,7 @@ def encode_payload(frame: Frame) -> bytes:
 
 def encode(frame: Frame) -> bytes:
     """A frame as it goes over a serial line, delimiter included."""
-    return cobs.encode(encode_payload(frame))
+    return stuffed(encode_payload(frame))
 
 
 def decode_payload(payload: bytes) -> Frame:
@@ -160,7 +189,7 @@ class OtherVersionError(FrameError):
 
 def decode(frame: bytes) -> Frame:
     """The frame of coded bytes; the delimiter is not among them."""
-    return decode_payload(cobs.decode(frame))
+    return decode_payload(unstuffed(frame))
 
 
 class FrameStream(Stream[Frame]):
@@ -170,7 +199,7 @@ class FrameStream(Stream[Frame]):
 
     def cut(self, data: bytes) -> tuple[list[Frame], bytes]:
         """Frames in ``data``, whole ones in damaged pieces included, and the beginning of the next."""
-        *pieces, rest = data.split(cobs.DELIMITER)
+        *pieces, rest = data.split(DELIMITER)
         if len(rest) > _LONGEST_BUFFER:
             # Noise without a delimiter; of it the newest bytes may be the beginning of a frame.
             self.rejected += 1

@@ -7,12 +7,11 @@ import math
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.string_encoder_serial.codec import (
@@ -26,9 +25,11 @@ from continuum_robot.drivers.string_encoder_serial.codec import (
     encode,
     encode_payload,
     status_word,
+    stuffed,
 )
 from continuum_robot.drivers.string_encoder_serial.settings import StringEncoderSerial
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
@@ -208,7 +209,7 @@ class _UdpLine:
         found = b""
         while self._plug is not None:
             try:
-                found += cobs.encode(self._plug.recv(64))
+                found += stuffed(self._plug.recv(64))
             except ParameterError:
                 continue
             except OSError:
@@ -231,3 +232,11 @@ class _UdpLine:
             plug.close()
 
     close = hang_up
+
+
+def emulator(
+    robot: Robot, settings: StringEncoderSerial, extension: Callable[[], Vector], **options: Any
+) -> SimulatedStringEncoderBoard:
+    """An emulated board on the strings' extensions, shape (k,), m; options as of the board."""
+    names = [string.name for string in robot.strings]
+    return SimulatedStringEncoderBoard(settings, names, extension, **options)

@@ -9,7 +9,7 @@ from typing import Any
 
 from continuum_robot.robot.doors import STRING_ENCODERS
 from continuum_robot.robot.hardware import check_polarity
-from continuum_robot.robot.schema import quantity, refuse
+from continuum_robot.robot.schema import quantity, refuse_repeated
 
 DOOR = STRING_ENCODERS
 STRING_ENCODER_SERIAL = "string_encoder_serial"
@@ -53,8 +53,4 @@ class StringEncoderSerial:
 
     def __post_init__(self) -> None:
         used = [entry.channel for entry in self.strings]
-        for index, channel in enumerate(used):
-            if channel in used[:index]:
-                raise refuse(
-                    f"strings[{index}].channel", channel, f"a counter of its own: strings[{used.index(channel)}] has it"
-                )
+        refuse_repeated(used, "strings[{}].channel", "a counter of its own: strings[{}] has it")

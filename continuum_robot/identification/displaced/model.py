@@ -20,7 +20,7 @@ from continuum_robot.identification.fit import Parameter, Parameters, by_differe
 from continuum_robot.identification.recordings import TendonRecording, tendon_displacements
 from continuum_robot.identification.replay import in_tracker, marker_in_tracker, rmse_m
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 Array = NDArray[np.float64]

@@ -24,7 +24,7 @@ from continuum_robot.identification.motion.parameters import MotionFitSettings, 
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.identification.simulated_motion import RodParts
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
 

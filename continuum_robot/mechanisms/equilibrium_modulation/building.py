@@ -7,7 +7,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
 from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment, round_stiffness_nm2
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.equilibrium_modulation import EquilibriumModulation
+from continuum_robot.robot.mechanism import EquilibriumModulation
 
 
 def modulation_of(robot: Robot) -> EquilibriumModulation:

@@ -12,7 +12,7 @@ from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, Surface, from_curvature, spline
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.rolling_joint import CurvatureSurface, PointSurface, RollingJoint
+from continuum_robot.robot.mechanism import CurvatureSurface, PointSurface, RollingJoint
 
 
 def rolling_joint_of(robot: Robot) -> RollingJoint:

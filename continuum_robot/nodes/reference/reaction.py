@@ -17,8 +17,8 @@ from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import subscribe_to_stream
+from continuum_robot.robot.control_settings import IGNORE, ReactionSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reaction_settings import IGNORE, ReactionSettings
 
 Vector = NDArray[np.float64]
 

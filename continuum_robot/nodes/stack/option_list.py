@@ -16,7 +16,7 @@ from typing import Any
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.choices import AUTO, CLARKE, CLOCKS, CONTROLLERS, SIMULATION_LEVELS
-from continuum_robot.robot.reaction_settings import REACTIONS
+from continuum_robot.robot.control_settings import REACTIONS
 from continuum_robot.robot.schema import Quantity, check_rules, quantity_of
 
 UP, DEMO, VIEW, LAUNCH, NODE = "up", "demo", "view", "launch", "node"

@@ -10,7 +10,7 @@ from typing import Any
 
 from continuum_robot.robot.actuation import DISPLACEMENT, TENSION
 from continuum_robot.robot.doors import STRING_ENCODERS, TENDON_ACTUATORS, shipped
-from continuum_robot.robot.file.dotted import place_of, value_at
+from continuum_robot.robot.file.plain_yaml import place_of, value_at
 
 Numbers = Callable[..., float]
 

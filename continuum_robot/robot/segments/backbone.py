@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rod of a segment and the disks on it: stiffness, masses, inertia."""
+"""The rod of a segment and the disks on it: stiffness, hysteresis, masses, inertia."""
 
 from __future__ import annotations
 
@@ -290,3 +290,13 @@ class Disks:
     def inertia_axial_kg_m2(self) -> float:
         """Moment of inertia of one of the equal disks about the backbone, kg.m^2; 0 with individual disks."""
         return (self.mass_kg or 0.0) * self.radius_m**2 / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hysteresis:
+    """A bending moment that lags behind the curvature: the loop that a bent backbone leaves, and its tendons in it."""
+
+    moment_nm: float = quantity("moment that it resists with in the end, either way", gt=0, le=1e3)
+    curvature_per_m: float = quantity(
+        "curvature over which it grows to 63 % of that from rest, and over twice as much after a turn", gt=0, le=1e3
+    )

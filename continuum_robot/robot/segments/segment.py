@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity, refuse
-from continuum_robot.robot.segments.backbone import Backbone, Disks
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Backbone, Disks, Hysteresis
 from continuum_robot.robot.segments.tendons import Capstans, Tendons
 
 CAPSTAN_TENDONS = 4

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs along the rod: tendons, the capstans that drive them, strings of encoders."""
+"""What runs along the rod: tendons, the capstans or servos that drive them, strings of encoders, a fibre."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,3 +210,78 @@ class String:
 def _path(one: RoutedTendon | String, end_m: float) -> RoutedPath:
     own = {key: getattr(one, key) for key in ("name", "start_m", "pitch_radius_m", "angle_rad", "routing")}
     return RoutedPath(end_m=end_m, **own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fiber:
+    """Where the gratings are, and how well the interrogator's curvatures are known."""
+
+    gratings_m: tuple[float, ...] = quantity(
+        "arc length from the base of each place at which the fibre's cores have gratings", ge=0, le=10
+    )
+    sigma_per_m: float = quantity(
+        "standard deviation of a curvature's systematic error: calibration, twist of the fibre",
+        default=0.05,
+        gt=0,
+        le=100,
+    )
+    noise_per_m: float = quantity("white part of a curvature's error", default=0.01, gt=0, le=100)
+
+    def __post_init__(self) -> None:
+        if not self.gratings_m or list(self.gratings_m) != sorted(set(self.gratings_m)):
+            raise refuse("gratings_m", self.gratings_m, "one or more increasing arc lengths")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of every curvature that it measures: about x and about y of the first grating, of the second, ..."""
+        return tuple(
+            f"fiber/grating_{number}.kappa_{axis}"
+            for number in range(1, len(self.gratings_m) + 1)
+            for axis in ("x", "y")
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisplacedTendons:
+    """Stretch, zero, friction and way of tendons driven by displacement; lists in tendon order."""
+
+    stiffness_n_per_m: tuple[float, ...] = quantity("tension per stretch of a tendon and its drive", gt=0, le=1e12)
+    zero_m: tuple[float, ...] = quantity(
+        "stretch of a tendon at reading 0 on the straight robot; negative: slack", ge=-0.1, le=0.1
+    )
+    gain: tuple[float, ...] = quantity("tendon spooled over what the servo reads", gt=0, le=10)
+    friction_fraction: tuple[float, ...] = quantity(
+        "fraction of its tension that friction in the robot takes up before the tendon slides", ge=0, lt=1
+    )
+    spiral_rad_per_m: float = quantity(
+        "turn of all tendons about the backbone from base to tip, counter-clockwise seen from the tip; the angles are "
+        "those in the middle of a segment",
+        default=0.0,
+        ge=-100,
+        le=100,
+    )
+    straight_over_m: float = quantity(
+        "distance between disks, over which tendons run straight while the backbone bends; 0: they follow it",
+        default=0.0,
+        ge=0,
+        le=1,
+    )
+
+    @property
+    def bends_paths(self) -> bool:
+        """Whether tendons run otherwise than their routing states."""
+        return self.spiral_rad_per_m != 0 or self.straight_over_m != 0
+
+    def paths(self, routed: Sequence[RoutedPath], middles_m: Sequence[float]) -> tuple[RoutedPath, ...]:
+        """Paths of the tendons, by those of their routing."""
+        if not self.bends_paths:
+            return tuple(routed)
+        return tuple(
+            replace(
+                path,
+                spiral_rad_per_m=self.spiral_rad_per_m,
+                about_m=(path.start_m + path.end_m) / 2 if math.isnan(middle_m) else middle_m,
+                straight_over_m=self.straight_over_m,
+            )
+            for path, middle_m in zip(routed, middles_m, strict=True)
+        )

@@ -12,7 +12,7 @@ from typing import Any
 from continuum_robot.drivers.backends import hardware_of
 from continuum_robot.drivers.simulated_wires import servos_name
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.values import file_values, plain
+from continuum_robot.robot.loading import file_values, plain
 from continuum_robot.runtime.periodic import apply_realtime, simulator_settings
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.assumed_wiring import wired, with_force_sensor
-from continuum_robot.drivers.backends import board_faults, device_of, joined
+from continuum_robot.drivers.backends import board_faults, device_of, emulator_of, joined
 from continuum_robot.drivers.can_bus import frame_sockets
 from continuum_robot.drivers.emulated_sensor import EmulatedSensor
 from continuum_robot.drivers.protocols import TendonActuators
@@ -98,7 +98,7 @@ class SimulatedHardware:
         self._start_rev = start_rev
         self._link, self._folder = link, folder
         encoders = self._hardware.string_encoders
-        self._has_strings = strings and encoders is not None and hasattr(device_of(encoders.kind), "emulator")
+        self._has_strings = strings and encoders is not None and emulator_of(encoders.kind) is not None
         self._has_force = force
         self._wrench = wrench or (lambda: np.zeros(6))
         self._lock = threading.RLock()
@@ -211,7 +211,7 @@ class SimulatedHardware:
 
         def make(number: int, settings: Any, form: Any) -> TendonActuators:
             device = device_of(settings.kind)
-            if hasattr(device, "emulator"):
+            if emulator_of(settings.kind) is not None:
                 own = {"ask": self._present(self.lines.get(servos_name(number)), "servos").ask, "stepped": True}
             else:
                 own = {"socket_factory": self.host_socket, "sleep": sleep, "form": form}
@@ -332,7 +332,7 @@ class SimulatedHardware:
         self.motors = PlantMotors(self.robot, self._hardware.tendon_actuators, plant, self._noise())
         for number, settings in enumerate(self._hardware.motor_sections.values()):
             motors = self.motors.at(settings)
-            if hasattr(device_of(settings.kind), "emulator"):
+            if emulator_of(settings.kind) is not None:
                 self._make_servos(settings, motors, servos_name(number))
             else:
                 self._make_boards(settings, motors)
@@ -342,14 +342,14 @@ class SimulatedHardware:
         """What servos measure of their motors' currents; boards have noise of their own."""
         servos, noise_a = np.zeros(self.robot.motor_count, dtype=bool), self.robot.simulation.current_noise_a
         for section in self._hardware.motor_sections.values():
-            servos[[entry.number - 1 for entry in section.motors]] = hasattr(device_of(section.kind), "emulator")
+            servos[[entry.number - 1 for entry in section.motors]] = emulator_of(section.kind) is not None
         if not noise_a or not servos.any():
             return np.asarray
         noise = gaussian(noise_a, self._rng)
         return lambda current_a: np.where(servos, noise(current_a), current_a)
 
     def _make_servos(self, settings: Any, motors: dict[tuple[str, int], PlantMotor], name: str) -> None:
-        emulator = device_of(settings.kind).emulator
+        emulator = emulator_of(settings.kind)
         self.lines[name] = line = ServoLine(
             emulator(self.robot, settings, {number: motor for (_, number), motor in motors.items()}),
             None if self._folder is None else self._folder / name,
@@ -375,7 +375,7 @@ class SimulatedHardware:
         strings, force = (None if self._folder is None else self._folder / name for name in (STRINGS_PORT, FORCE_PORT))
         if self._has_strings:
             error = string_error(self.robot, np.random.default_rng([self.robot.simulation.seed, 1]))
-            self.string_board = device_of(encoders.kind).emulator(
+            self.string_board = emulator_of(encoders.kind)(
                 self.robot,
                 encoders,
                 lambda: error(plant.string_extension),
@@ -385,7 +385,7 @@ class SimulatedHardware:
             )
         if self._has_force:
             settings = with_force_sensor(self.robot)
-            emulator = device_of(settings.kind).emulator
+            emulator = emulator_of(settings.kind)
             self.rokubi = emulator(self.robot, settings, self._wrench, link=force, rng=self._rng)
 
     @staticmethod

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.assumed_wiring import wired
-from continuum_robot.drivers.backends import device_of, hardware_of
+from continuum_robot.drivers.backends import device_of, emulator_of, hardware_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
@@ -36,7 +36,7 @@ class LinkedStringBoard:
         self._unknown = np.full(len(robot.strings), np.nan)
         rng = np.random.default_rng([truth.simulation.seed, 1])
         self._error = string_error(truth, rng)
-        self._board = self._kind.emulator(robot, self._settings, self._extension, rng=rng)
+        self._board = emulator_of(self._settings.kind)(robot, self._settings, self._extension, rng=rng)
         self._clock = clock
         self._pacer = None if clock.stepped else Pacer(self._board.step, PERIOD_S)
 
@@ -46,7 +46,7 @@ class LinkedStringBoard:
         if robot.actuators is None or not robot.strings:
             return False
         encoders = hardware_of(wired(robot)).string_encoders
-        return encoders is not None and hasattr(device_of(encoders.kind), "emulator")
+        return encoders is not None and emulator_of(encoders.kind) is not None
 
     def start(self) -> None:
         """Let time pass."""

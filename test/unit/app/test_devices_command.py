@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from emulated_ndi import SimulatedNdiTracker
 from rich.console import Console
 from robot_files import robot_file
 
@@ -21,12 +22,11 @@ from continuum_robot.app.command_line import main
 from continuum_robot.app.devices import BUSY, FOUND, MISSING, UNEXPECTED, Findings, Port
 from continuum_robot.drivers import can_bus
 from continuum_robot.drivers.can_bus import bring_up_line
-from continuum_robot.drivers.ndi_serial import tracker as ndi_tracker
-from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
+from continuum_robot.drivers.ndi_serial import device as ndi_tracker
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
 from continuum_robot.drivers.odri_can import channel as channels
+from continuum_robot.drivers.odri_can import device as odri
 from continuum_robot.drivers.odri_can import protocol
-from continuum_robot.drivers.odri_can import survey as odri_survey
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
@@ -52,7 +52,7 @@ def attached(monkeypatch: pytest.MonkeyPatch) -> Iterator[Robot]:
         force_sensor=dataclasses.replace(robot.hardware.force_sensor, port=sensor.port),
     )
     monkeypatch.setattr(channels, "can_socket", frames_on)
-    monkeypatch.setattr(odri_survey, "survey", functools.partial(odri_survey.survey, duration_s=0.1))
+    monkeypatch.setattr(odri, "heard_on", functools.partial(odri.heard_on, duration_s=0.1))
     monkeypatch.setattr(devices, "ports", list)
     yield dataclasses.replace(robot, hardware=hardware)
     for pacer in pacers:

@@ -15,8 +15,7 @@ from pages.generated import pages_of_code
 from pages.interfaces import parsed
 from pictures import difference, shows_something
 
-from continuum_robot.drivers.backends import device_faults
-from continuum_robot.drivers.named_faults import FAULT_TEXTS
+from continuum_robot.drivers.named_faults import FAULT_TEXTS, device_faults
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import experiments
@@ -40,7 +39,7 @@ def test_no_page_of_a_fault_is_left_over() -> None:
 
 def test_every_fault_that_latches_has_a_page() -> None:
     """Those of the tables, and every name that the nodes latch by a text of their own."""
-    names = {*FAULTS, *(name for _, texts in device_faults().values() for name in texts)}
+    names = {*FAULTS, *(name for texts in device_faults().values() for name in texts)}
     for file in (ROOT / "continuum_robot" / "nodes").rglob("*.py"):
         source = file.read_text(encoding="utf-8")
         for node in ast.walk(ast.parse(source)):

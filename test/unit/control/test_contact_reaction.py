@@ -12,8 +12,8 @@ from continuum_robot.control.contact_reaction import ContactReaction, ContactSen
 from continuum_robot.control.motion import motion_limits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import REACTIONS, ReactionSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.reaction_settings import REACTIONS, ReactionSettings
 
 ROBOT = load_robot("opencr_five_tendon")
 DT = 0.01

@@ -12,7 +12,7 @@ import numpy as np
 from board_peers import FreeMotor
 from odri_stand import five_tendons
 
-from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
+from continuum_robot.drivers.dynamixel.device import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.settings import Dynamixel

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from continuum_robot.drivers.protocols import StringReading
+from continuum_robot.drivers.string_encoder_serial.device import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 
 NAMES = ("string_x", "string_y")

@@ -34,11 +34,12 @@ from continuum_robot.drivers import backends
 from continuum_robot.drivers.base_stage import stage_motors
 from continuum_robot.drivers.can_bus import Frame, slcan_line, take_slcan
 from continuum_robot.drivers.cia402 import codec, device
-from continuum_robot.drivers.cia402.actuators import Cia402Actuators
 from continuum_robot.drivers.cia402.bus import CanOpenBus
+from continuum_robot.drivers.cia402.device import Cia402Actuators
 from continuum_robot.drivers.cia402.emulator import EmulatedCia402
 from continuum_robot.drivers.cia402.settings import Cia402, Cia402Motor
 from continuum_robot.drivers.safety.stage_motion import StageMotion
+from continuum_robot.drivers.survey import motors_findings
 from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
@@ -628,12 +629,12 @@ def test_damaged_lines_of_an_adapter_cost_their_frames_alone(fault: str) -> None
 def test_a_survey_names_what_is_there_and_sends_no_heartbeat(held: ServoStand) -> None:
     held.line.inject("silent", 3)
     settings = dataclasses.replace(section(held.line.port))
-    found = {one.device: one for one in device.survey(positioned(), settings)}
+    found = {one.device: one for one in motors_findings(device.make(positioned(), settings))}
     assert found["drive 3"].state == "missing"
     assert found["drive 7"].state == "found"
     assert found["drive 7"].detail == "profile 402, switch on disabled"
     assert math.isnan(held.servos._drives[7].host_s)
-    (absent,) = device.survey(positioned(), dataclasses.replace(settings, port="/dev/does_not_exist"))
+    (absent,) = motors_findings(device.make(positioned(), dataclasses.replace(settings, port="/dev/does_not_exist")))
     assert absent.state == "missing"
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.drivers import cobs
+from continuum_robot.drivers.string_encoder_serial.codec import stuffed, unstuffed
 from continuum_robot.errors import FrameError, ParameterError
 
 
@@ -20,36 +20,36 @@ from continuum_robot.errors import FrameError, ParameterError
     ],
 )
 def test_the_examples_of_the_method(data: str, frame: str) -> None:
-    assert cobs.encode(bytes.fromhex(data)) == bytes.fromhex(frame)
-    assert cobs.decode(bytes.fromhex(frame)[:-1]) == bytes.fromhex(data)
+    assert stuffed(bytes.fromhex(data)) == bytes.fromhex(frame)
+    assert unstuffed(bytes.fromhex(frame)[:-1]) == bytes.fromhex(data)
 
 
 def test_the_longest_frame() -> None:
     data = bytes(range(1, 255))
-    assert cobs.encode(data) == b"\xff" + data + b"\x00"
-    assert cobs.decode(b"\xff" + data) == data
+    assert stuffed(data) == b"\xff" + data + b"\x00"
+    assert unstuffed(b"\xff" + data) == data
 
 
 @given(st.binary(min_size=1, max_size=254))
 def test_round_trip(data: bytes) -> None:
-    frame = cobs.encode(data)
+    frame = stuffed(data)
     assert frame.endswith(b"\x00")
     assert frame.count(0) == 1
     assert len(frame) == len(data) + 2
-    assert cobs.decode(frame[:-1]) == data
+    assert unstuffed(frame[:-1]) == data
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_data_or_the_declared_error(frame: bytes) -> None:
     try:
-        data = cobs.decode(frame)
+        data = unstuffed(frame)
     except FrameError:
         return
     # What is accepted has one code only.
-    assert cobs.encode(data) == frame + b"\x00"
+    assert stuffed(data) == frame + b"\x00"
 
 
 @pytest.mark.parametrize("size", [0, 255])
 def test_data_that_does_not_fit_is_refused(size: int) -> None:
     with pytest.raises(ParameterError):
-        cobs.encode(bytes(size))
+        stuffed(bytes(size))

@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from odri_stand import five_tendons
 
 from continuum_robot.drivers import servo_bus, servo_emulation
-from continuum_robot.drivers.dynamixel import models, protocol_2, registers
+from continuum_robot.drivers.dynamixel import models, protocol_2
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import MODELS, MODES, model_named
 from continuum_robot.drivers.dynamixel.protocol_2 import Protocol2, crc_16
@@ -95,7 +95,7 @@ def test_noise_without_an_end_does_not_hold_the_bus(noise: bytes) -> None:
     bus = ServoBus("noise", 1_000_000, Protocol2(), "servos", answer_margin_s=0.0)
     line = NoisyLine(noise)
     bus._line = line  # type: ignore[assignment]
-    assert bus.ask(BROADCAST, protocol_2.SYNC_READ, bytes(4), registers.STATE_SIZE, SERVOS) == {}
+    assert bus.ask(BROADCAST, protocol_2.SYNC_READ, bytes(4), protocol_2.STATE_SIZE, SERVOS) == {}
     line.count = 0
     with pytest.raises(DeviceError, match="does not answer"):
         bus.ask_one(1, protocol_2.READ, bytes(4), 1)
@@ -121,9 +121,9 @@ def test_a_late_answer_of_another_size_is_not_taken_for_that_to_the_next_questio
         parameters = protocol_2.place(address, size) + bytes(SERVOS)
         return bus.ask(BROADCAST, protocol_2.SYNC_READ, parameters, size, SERVOS)
 
-    assert read(registers.PRESENT_CURRENT, registers.STATE_SIZE) == {}
-    assert read(registers.TORQUE_ENABLE, registers.CONDITION_SIZE) == {}  # states came
-    assert read(registers.PRESENT_CURRENT, registers.STATE_SIZE) == {}  # conditions came
+    assert read(protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE) == {}
+    assert read(protocol_2.TORQUE_ENABLE, protocol_2.CONDITION_SIZE) == {}  # states came
+    assert read(protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE) == {}  # conditions came
 
 
 # --- bytes
@@ -147,7 +147,7 @@ def test_a_packet_is_found_in_a_stream_whatever_it_holds(parameters: bytes, serv
 
 
 states = st.builds(
-    registers.ServoState,
+    protocol_2.ServoState,
     st.integers(-2000, 2000),
     st.integers(-2000, 2000).map(lambda counts: counts * X.velocity_unit_rev_per_s),
     st.integers(-(1 << 31), (1 << 31) - 1).map(lambda counts: counts / X.counts_per_turn),
@@ -157,9 +157,9 @@ states = st.builds(
 
 
 @given(states)
-def test_registers_survive_the_round_trip(state: registers.ServoState) -> None:
-    assert len(registers.encode_state(state, X)) == registers.STATE_SIZE == 21
-    assert registers.decode_state(registers.encode_state(state, X), X) == pytest.approx(state)
+def test_registers_survive_the_round_trip(state: protocol_2.ServoState) -> None:
+    assert len(protocol_2.encode_state(state, X)) == protocol_2.STATE_SIZE == 21
+    assert protocol_2.decode_state(protocol_2.encode_state(state, X), X) == pytest.approx(state)
 
 
 @given(st.lists(st.binary(max_size=30), max_size=10))
@@ -170,7 +170,7 @@ def test_no_bytes_from_the_host_break_the_servos(chunks: list[bytes]) -> None:
 
 
 def test_the_watchdog_is_rounded_up() -> None:
-    assert [registers.watchdog_counts(ms) for ms in (20, 21, 200, 2540, 9999)] == [1, 2, 10, 127, 127]
+    assert [protocol_2.watchdog_counts(ms) for ms in (20, 21, 200, 2540, 9999)] == [1, 2, 10, 127, 127]
 
 
 # --- the makers' library
@@ -192,33 +192,33 @@ def test_the_makers_library_sends_the_same_bytes_and_reads_what_the_servos_send(
     assert handler.ping(line.port, 7)[:2] == (1020, 0)
     ours.ask_one(7, protocol_2.PING, b"", 3)
     assert handler.write4ByteTxRx(line.port, 7, 116, 0x00FDFFFF)[0] == 0  # FF FF FD on the wire, which is stuffed
-    servos.servos[7].set(registers.OPERATING_MODE, 1, MODES["extended_position"])
+    servos.servos[7].set(protocol_2.OPERATING_MODE, 1, MODES["extended_position"])
     assert handler.write4ByteTxRx(line.port, 7, 116, 0x00FDFFFF) == (0, 0)
     ours.ask_one(7, protocol_2.WRITE, bytes.fromhex("7400fffffd00"), 0)
     assert handler.read4ByteTxRx(line.port, 7, 116) == (0x00FDFFFF, 0, 0)
     ours.ask_one(7, protocol_2.READ, protocol_2.place(116, 4), 4)
     for fast in (False, True):
-        group = sdk.GroupSyncRead(line.port, handler, registers.PRESENT_CURRENT, registers.STATE_SIZE)
+        group = sdk.GroupSyncRead(line.port, handler, protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE)
         for servo in SERVOS:
             group.addParam(servo)
         assert (group.fastSyncRead() if fast else group.txRxPacket()) == 0
         for servo in SERVOS:
-            state = registers.decode_state(bytes(group.data_dict[servo]), X)
+            state = protocol_2.decode_state(bytes(group.data_dict[servo]), X)
             assert state.position_rev == pytest.approx(0.25 * servo)
     driver = driver_of(five_tendons(), dynamixels("none"), stepped=True, ask=ours.in_process)
     driver.open()
     sent_by_library = bytes(line.written)
     sent.clear()
-    driver._read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, range(5))
+    driver._read_all(protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE, range(5))
     driver._fast = False
-    driver._read_all(registers.PRESENT_CURRENT, registers.STATE_SIZE, range(5))
+    driver._read_all(protocol_2.PRESENT_CURRENT, protocol_2.STATE_SIZE, range(5))
     assert sent_by_library.endswith(sent[1] + sent[0]), "sync read and fast sync read"
     line.written.clear()
-    group = sdk.GroupSyncWrite(line.port, handler, registers.GOAL_CURRENT, 2)
+    group = sdk.GroupSyncWrite(line.port, handler, protocol_2.GOAL_CURRENT, 2)
     for servo in SERVOS:
         group.addParam(servo, [0xFE, 0xFF])
     assert group.txPacket() == 0
-    driver._write_all(dict.fromkeys(SERVOS, (registers.GOAL_CURRENT, b"\xfe\xff")))
+    driver._write_all(dict.fromkeys(SERVOS, (protocol_2.GOAL_CURRENT, b"\xfe\xff")))
     assert bytes(line.written) == sent[-1]
 
 
@@ -236,16 +236,16 @@ def test_the_table_of_models_is_the_makers(sdk: Any) -> None:
             if len(row) == 3 and row[0].isdigit()
         }
         assert files[str(number)].startswith(model.name.split("(")[0].lower().replace("-", "_")), model
-        assert rows["Torque Enable"] == registers.TORQUE_ENABLE + model.ram, model
-        assert rows["Goal Position"] == registers.GOAL_POSITION + model.ram, model
-        assert rows["Present Position"] == registers.PRESENT_POSITION + model.ram, model
+        assert rows["Torque Enable"] == protocol_2.TORQUE_ENABLE + model.ram, model
+        assert rows["Goal Position"] == protocol_2.GOAL_POSITION + model.ram, model
+        assert rows["Present Position"] == protocol_2.PRESENT_POSITION + model.ram, model
         assert ("Present Current" in rows) == (model.current_unit_a > 0), model
         named = {name.lower(): address for name, address in rows.items()}
-        assert named["bus watchdog"] == registers.BUS_WATCHDOG + model.ram, model
-        assert rows["Goal Velocity"] == registers.GOAL_VELOCITY + model.ram, model
-        assert rows["Velocity Limit"] == registers.VELOCITY_LIMIT, model
-        assert rows["Position I Gain"] == registers.POSITION_I_GAIN + model.ram, model
-        assert rows.get("Present Load", rows.get("Present Current")) == registers.PRESENT_CURRENT + model.ram, model
+        assert named["bus watchdog"] == protocol_2.BUS_WATCHDOG + model.ram, model
+        assert rows["Goal Velocity"] == protocol_2.GOAL_VELOCITY + model.ram, model
+        assert rows["Velocity Limit"] == protocol_2.VELOCITY_LIMIT, model
+        assert rows["Position I Gain"] == protocol_2.POSITION_I_GAIN + model.ram, model
+        assert rows.get("Present Load", rows.get("Present Current")) == protocol_2.PRESENT_CURRENT + model.ram, model
         speed = float(text.partition("Present Velocity\t")[2].split("\t")[0])
         assert model.velocity_unit_rev_per_s * 2 * np.pi == pytest.approx(speed, rel=2e-3), model
         if model.ram:
@@ -261,9 +261,9 @@ def test_tensions_pull_with_either_polarity_and_are_read_back(stand: ServoStand)
     assert not any(stand.servos.torque_enabled)
     stand.actuators.enable()
     for servo in SERVOS:
-        assert stand.servos.register(servo, registers.OPERATING_MODE, 1) == MODES["current"]
-        assert stand.servos.register(servo, registers.BUS_WATCHDOG, 1) == TIMEOUT_MS // 20
-        assert stand.servos.register(servo, registers.RETURN_DELAY, 1) == 0
+        assert stand.servos.register(servo, protocol_2.OPERATING_MODE, 1) == MODES["current"]
+        assert stand.servos.register(servo, protocol_2.BUS_WATCHDOG, 1) == TIMEOUT_MS // 20
+        assert stand.servos.register(servo, protocol_2.RETURN_DELAY, 1) == 0
     assert "servo 7: return delay 250 -> 0" in next(iter(stand.actuators.counters().values()))["written"]
     stand.run_until(lambda: bool((stand.read().displacement_m > 1e-3).all()), command=20.0)
     reading = stand.read()
@@ -287,7 +287,7 @@ def test_the_clamp_is_told_and_nan_is_refused(stand: ServoStand) -> None:
     stand.actuators.enable()
     stand.actuators.write(np.array([1e4, 0, -1e4, 0, 1.0]), time.monotonic())
     np.testing.assert_array_equal(stand.actuators.limited, [True, False, True, False, False])
-    stand.run_until(lambda: stand.servos.register(1, registers.GOAL_CURRENT, 2) == int(0.5 / 0.00269))
+    stand.run_until(lambda: stand.servos.register(1, protocol_2.GOAL_CURRENT, 2) == int(0.5 / 0.00269))
     with pytest.raises(ParameterError, match="5 finite"):
         stand.actuators.write(np.array([1, 2, 3, 4, np.nan]), time.monotonic())
 
@@ -342,23 +342,23 @@ def test_a_limit_of_as_many_whole_counts_is_enough(asked_a: float) -> None:
 def test_a_loop_that_stands_still_loses_the_torque(stand: ServoStand) -> None:
     stand.actuators.open()
     stand.actuators.enable()
-    stand.run_until(lambda: stand.servos.register(1, registers.GOAL_CURRENT, 2) > 0, command=10.0)
+    stand.run_until(lambda: stand.servos.register(1, protocol_2.GOAL_CURRENT, 2) > 0, command=10.0)
     assert stand.actuators.pending_s < TIMEOUT_MS / 1000
     stand.run_until(lambda: "receive_timeout" in stand.names())
     stand.run_until(lambda: not any(stand.servos.torque_enabled))
     stand.actuators.clear_faults()
     stand.actuators.enable()
-    stand.run_until(lambda: stand.servos.register(1, registers.GOAL_CURRENT, 2) > 0, command=10.0)
+    stand.run_until(lambda: stand.servos.register(1, protocol_2.GOAL_CURRENT, 2) > 0, command=10.0)
     assert stand.names() == set()
 
 
 def test_a_host_that_dies_is_noticed_by_the_servos_themselves(stand: ServoStand) -> None:
     stand.actuators.open()
     stand.actuators.enable()
-    stand.run_until(lambda: stand.servos.register(1, registers.GOAL_CURRENT, 2) > 0, command=10.0)
+    stand.run_until(lambda: stand.servos.register(1, protocol_2.GOAL_CURRENT, 2) > 0, command=10.0)
     stand.actuators._stop.set()  # as if the process were killed: no word of goodbye
-    stand.run_until(lambda: stand.servos.register(1, registers.BUS_WATCHDOG, 1) == registers.WATCHDOG_STRUCK)
-    assert all(stand.servos.register(servo, registers.GOAL_CURRENT, 2) == 0 for servo in SERVOS)
+    stand.run_until(lambda: stand.servos.register(1, protocol_2.BUS_WATCHDOG, 1) == protocol_2.WATCHDOG_STRUCK)
+    assert all(stand.servos.register(servo, protocol_2.GOAL_CURRENT, 2) == 0 for servo in SERVOS)
 
 
 @pytest.mark.parametrize(
@@ -519,14 +519,14 @@ def opened(connected: str, robot: Any = None, **settings: Any) -> Any:
 )
 def test_each_model_gets_its_own_mode_and_table(model: str, mode: str) -> None:
     actuators, servos = opened(model)
-    assert servos.register(7, registers.OPERATING_MODE, 1) == MODES[mode]
+    assert servos.register(7, protocol_2.OPERATING_MODE, 1) == MODES[mode]
     actuators.enable()
     assert servos.torque_enabled == [True] * 5
     reading = actuators.read(1.0)
     turns = np.where(np.arange(5) % 2, -0.3, 0.3)
     np.testing.assert_allclose(reading.displacement_m, turns * METER_PER_TURN, atol=METER_PER_TURN / 4096)
     assert np.isfinite(reading.current_a).all() == (model_named(model).current_unit_a > 0)
-    watchdog = servos.register(7, registers.BUS_WATCHDOG, 1)
+    watchdog = servos.register(7, protocol_2.BUS_WATCHDOG, 1)
     assert watchdog == TIMEOUT_MS // 20
 
 
@@ -543,7 +543,7 @@ def test_servos_that_cannot_do_the_mode_are_refused_with_what_they_can() -> None
 
 def test_a_model_that_nobody_knows_is_refused() -> None:
     servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS})
-    servos.servos[3].set(registers.MODEL_NUMBER, 2, 999)
+    servos.servos[3].set(protocol_2.MODEL_NUMBER, 2, 999)
     actuators = driver_of(five_tendons(), dynamixels("none"), stepped=True, ask=servos.take)
     with pytest.raises(DeviceError, match=r"servo 3 .* is of model 999"):
         actuators.open()
@@ -561,7 +561,7 @@ def test_enabling_holds_the_place_where_the_servos_are(held: ServoStand) -> None
     assert held.servos.torque_enabled == [True] * 5
     time.sleep(0.1)
     np.testing.assert_array_equal(held.read().displacement_m, before)
-    assert all(held.servos.register(servo, registers.GOAL_POSITION, 4) == round(0.3 * 4096) for servo in SERVOS)
+    assert all(held.servos.register(servo, protocol_2.GOAL_POSITION, 4) == round(0.3 * 4096) for servo in SERVOS)
 
 
 def test_displacements_are_held_with_either_polarity_over_many_turns(held: ServoStand) -> None:
@@ -600,7 +600,7 @@ class Velocity:
         return reading
 
     def speeds(self) -> list[int]:
-        signed = (self.servos.register(servo, registers.GOAL_VELOCITY, 4) for servo in SERVOS)
+        signed = (self.servos.register(servo, protocol_2.GOAL_VELOCITY, 4) for servo in SERVOS)
         return [value - (1 << 32) if value >> 31 else value for value in signed]
 
 
@@ -638,15 +638,15 @@ def test_in_velocity_mode_who_is_not_heard_stands_and_a_dead_host_stops_all() ->
         robot.servos.step(robot.now_s)
     assert robot.speeds() == [0] * 5
     assert robot.servos.torque_enabled == [True] * 5
-    struck = [robot.servos.register(servo, registers.BUS_WATCHDOG, 1) for servo in SERVOS]
-    assert struck == [registers.WATCHDOG_STRUCK] * 5
+    struck = [robot.servos.register(servo, protocol_2.BUS_WATCHDOG, 1) for servo in SERVOS]
+    assert struck == [protocol_2.WATCHDOG_STRUCK] * 5
 
 
 def test_a_servo_whose_firmware_has_no_watchdog_is_not_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     actuators, servos = opened("MX-64(2.0)", five_tendons())
     write = servos.write
     monkeypatch.setattr(
-        servos, "write", lambda number, at, data: 0 if at == registers.BUS_WATCHDOG else write(number, at, data)
+        servos, "write", lambda number, at, data: 0 if at == protocol_2.BUS_WATCHDOG else write(number, at, data)
     )
     with pytest.raises(DeviceError, match=r"did not take its watchdog.*before version 38"):
         actuators.enable()
@@ -657,12 +657,12 @@ def test_the_servos_own_profile_and_torque_are_limited_by_the_robot_file(held: S
     held.actuators.open()
     held.actuators.enable()
     turns_per_s = 0.05 / METER_PER_TURN
-    assert held.servos.register(1, registers.PROFILE_VELOCITY, 4) == -(-turns_per_s // (0.229 / 60))
+    assert held.servos.register(1, protocol_2.PROFILE_VELOCITY, 4) == -(-turns_per_s // (0.229 / 60))
     # 20 N of 178 N that the motor gives at 1 A
-    assert held.servos.register(1, registers.GOAL_PWM, 2) == -(-885 * 20 // NEWTON_PER_AMPERE)
+    assert held.servos.register(1, protocol_2.GOAL_PWM, 2) == -(-885 * 20 // NEWTON_PER_AMPERE)
     actuators, _ = opened("XM430-W350")
     actuators.enable()
-    assert actuators.get(actuators._table[0], registers.GOAL_CURRENT, 2) == -(-20 // (NEWTON_PER_AMPERE * 0.00269))
+    assert actuators.get(actuators._table[0], protocol_2.GOAL_CURRENT, 2) == -(-20 // (NEWTON_PER_AMPERE * 0.00269))
 
 
 def test_a_load_is_a_part_of_the_largest_torque(held: ServoStand) -> None:
@@ -707,7 +707,7 @@ def test_a_host_that_dies_leaves_the_servos_holding_their_place(held: ServoStand
     goal = start + 0.02
     held.run_until(lambda: bool((held.read().displacement_m > start + 0.002).all()), goal)
     held.actuators._stop.set()  # as if the process were killed: no word of goodbye
-    held.run_until(lambda: held.servos.register(1, registers.BUS_WATCHDOG, 1) == registers.WATCHDOG_STRUCK)
+    held.run_until(lambda: held.servos.register(1, protocol_2.BUS_WATCHDOG, 1) == protocol_2.WATCHDOG_STRUCK)
     assert held.servos.torque_enabled == [True] * 5
     places = [motor.position_rev for motor in held.motors.values()]
     time.sleep(0.1)
@@ -725,15 +725,15 @@ def test_a_goal_beyond_the_turn_is_held_at_its_end_and_latches() -> None:
     reading = actuators.read(now_s)
     assert actuators.limited[0]
     assert sum("position_out_of_range" in fault for fault in reading.device_faults) == 5
-    assert servos.register(1, registers.GOAL_POSITION, 4) == 4095
+    assert servos.register(1, protocol_2.GOAL_POSITION, 4) == 4095
 
 
 def test_drive_modes_that_would_move_by_themselves_are_mended() -> None:
     servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
-    servos.servos[3].set(registers.DRIVE_MODE, 1, registers.TIME_PROFILE | registers.ON_BY_GOAL)
+    servos.servos[3].set(protocol_2.DRIVE_MODE, 1, protocol_2.TIME_PROFILE | protocol_2.ON_BY_GOAL)
     actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
     actuators.open()
-    assert servos.register(3, registers.DRIVE_MODE, 1) == 0
+    assert servos.register(3, protocol_2.DRIVE_MODE, 1) == 0
     assert "servo 3: drive 12 -> 0" in actuators.written
 
 
@@ -752,7 +752,7 @@ def test_a_watchdog_that_strikes_alone_latches_and_lets_the_servo_take_goals_aga
         now_s[0] += 0.005
         actuators.write(np.zeros(5), now_s[0])
         actuators.read(now_s[0])
-        struck.append(servos.register(3, registers.BUS_WATCHDOG, 1) == registers.WATCHDOG_STRUCK)
+        struck.append(servos.register(3, protocol_2.BUS_WATCHDOG, 1) == protocol_2.WATCHDOG_STRUCK)
     assert struck[0]
     assert not struck[-1]
     assert [fault.split(" servo ")[1] for fault in actuators.read(now_s[0]).device_faults] == ["3: receive_timeout"]
@@ -772,7 +772,7 @@ def test_a_servo_that_turns_the_other_way_round_is_refused() -> None:
 
 def test_servos_that_answer_reading_only_are_told_to_answer_all() -> None:
     servos = EmulatedDynamixels({servo: ServoMotor() for servo in SERVOS}, model_named("XL430-W250"))
-    servos.servos[3].set(registers.STATUS_RETURN, 1, 1)
+    servos.servos[3].set(protocol_2.STATUS_RETURN, 1, 1)
     actuators = driver_of(positioned(), dynamixels("none"), stepped=True, ask=servos.take)
     actuators.open()
     actuators.enable()
@@ -794,7 +794,7 @@ def test_an_overload_is_recovered_as_often_as_the_file_says_and_keeps_the_turns(
         made.run_until(lambda: not all(made.servos.torque_enabled), goal)
         made.run_until(lambda: all(made.servos.torque_enabled), goal)
         made.run_until(lambda: bool(np.allclose(made.read().displacement_m, goal, atol=1e-4)), goal)
-        assert made.servos.register(3, registers.PRESENT_POSITION, 4) < 4096, "it counts within its turn"
+        assert made.servos.register(3, protocol_2.PRESENT_POSITION, 4) < 4096, "it counts within its turn"
         assert made.names() == set()
         assert not made.actuators.zero_lost.any()
         made.line.inject("overload", 3)

@@ -9,7 +9,7 @@ import pytest
 from safety_steps import TendonSafety
 
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety.lateness_watch import LatenessWatch
+from continuum_robot.drivers.safety.command_watch import LatenessWatch
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import COMMAND_TIMEOUT, LOOP_TOO_SLOW
 from continuum_robot.errors import ParameterError

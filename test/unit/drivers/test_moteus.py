@@ -30,7 +30,7 @@ from hypothesis import strategies as st
 from odri_stand import five_tendons
 
 from continuum_robot.drivers.moteus import frames
-from continuum_robot.drivers.moteus.actuators import MoteusActuators
+from continuum_robot.drivers.moteus.device import MoteusActuators
 from continuum_robot.drivers.moteus.emulator import EmulatedMoteus
 from continuum_robot.drivers.moteus.frames import FdcanusbFraming
 from continuum_robot.drivers.moteus.settings import Moteus, MoteusMotor

@@ -13,9 +13,9 @@ import pytest
 from robot_files import changed_robot
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.motion_capture import tracker as driver
+from continuum_robot.drivers.motion_capture import device as driver
+from continuum_robot.drivers.motion_capture.device import MotionCaptureTracker
 from continuum_robot.drivers.motion_capture.settings import MotionCapture
-from continuum_robot.drivers.motion_capture.tracker import MotionCaptureTracker
 from continuum_robot.drivers.protocols import CountsFrames, Tracker
 from continuum_robot.errors import DeviceError, RobotFileError
 from continuum_robot.geometry import so3

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from emulated_ndi import SimulatedNdiTracker
 from hypothesis import given
 from hypothesis import strategies as st
 from robot_files import changed_robot
 
 from continuum_robot.drivers import backends
-from continuum_robot.drivers.ndi_serial import tracker as driver
-from continuum_robot.drivers.ndi_serial.emulator import SimulatedNdiTracker
+from continuum_robot.drivers.ndi_serial import device as driver
+from continuum_robot.drivers.ndi_serial.device import NdiTracker, check_sum
 from continuum_robot.drivers.ndi_serial.settings import NdiSerial
-from continuum_robot.drivers.ndi_serial.tracker import NdiTracker, check_sum
 from continuum_robot.drivers.protocols import TrackedPose, Tracker
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
 from continuum_robot.geometry import so3

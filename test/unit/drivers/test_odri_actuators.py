@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odri_stand import METER_PER_TURN, NEWTON_PER_AMPERE, SOCKETS, OdriStand, five_tendons, wiring
 
+from continuum_robot.drivers.named_faults import faults_of
 from continuum_robot.drivers.odri_can import codec, protocol
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.board import Board, describe
+from continuum_robot.drivers.odri_can.device import ChannelSurvey, heard_on
 from continuum_robot.drivers.odri_can.emulator import FAULTS as BOARD_FAULTS
-from continuum_robot.drivers.odri_can.fault_texts import FAULTS
 from continuum_robot.drivers.odri_can.frame_port import FramePort
 from continuum_robot.drivers.odri_can.protocol import CommandCode, ErrorCode, Status
-from continuum_robot.drivers.odri_can.survey import ChannelSurvey, survey
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.stepped.system_calls import NOTHING_WAITS, CanFrame
 
@@ -280,7 +280,7 @@ def test_no_sequence_of_frames_breaks_a_board(frames: list[tuple[int, bytes]]) -
         board.write(0.1, 0.0, now_s)
         if board.telemetry.has_sample:
             assert np.isfinite(board.telemetry.sample).all()
-    assert all(fault.rsplit(": ", 1)[1] in FAULTS for fault in board.faults)
+    assert all(fault.rsplit(": ", 1)[1] in protocol.FAULT_NAMES for fault in board.faults)
 
 
 # --- faults
@@ -415,7 +415,7 @@ def test_what_the_kernel_says_of_an_interface_is_named(
     assert names_of(reading.device_faults) == {name}
     assert stand.actuators.needs_service() == reopens
     assert stand.actuators.counters()["can1"]["last_error"] == os.strerror(when_read if reopens else when_sent)
-    assert FAULTS[name].cure
+    assert faults_of("odri_can")[name].cure
     port._frame, port._out = whole
     stand.run(0.6)
     assert stand.actuators.counters()["can1"]["reopened"] == reopens
@@ -604,7 +604,7 @@ def any_stand(request: pytest.FixtureRequest) -> Iterator[OdriStand]:
 
 
 def heard(stand: OdriStand, number: int, sleep: Callable[[float], None] | None = None) -> ChannelSurvey:
-    return survey(
+    return heard_on(
         stand.settings.interface,
         stand.names[number],
         duration_s=1.2,

@@ -8,14 +8,14 @@ import math
 
 import numpy as np
 import pytest
+from emulated_openscale import OpenScaleEmulator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuum_robot.drivers.around import measured
+from continuum_robot.drivers.joined_actuators import MeasuredTensions
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.openscale.codec import STANDARD_GRAVITY, LineStream, ScaleLine, encode, parse
-from continuum_robot.drivers.openscale.emulator import OpenScaleEmulator
-from continuum_robot.drivers.openscale.sensors import OpenScaleSensors
+from continuum_robot.drivers.openscale.device import OpenScaleSensors
 from continuum_robot.drivers.openscale.settings import LoadCell, OpenScale
 from continuum_robot.drivers.protocols import (
     CountsFromPowerOn,
@@ -224,7 +224,7 @@ class Servos:
 
 def test_measured_tensions_take_the_place_of_what_the_motors_guess(bench):
     servos = Servos()
-    both = measured(servos, bench.sensors)
+    both = MeasuredTensions(servos, bench.sensors)
     assert isinstance(both, TendonActuators)
     assert isinstance(both, DisplacementActuators)
     assert isinstance(both, CountsFromPowerOn)
@@ -252,5 +252,5 @@ def test_actuators_stay_closed_where_a_load_cell_is_missing():
     servos = Servos()
     missing = OpenScale(kind="openscale", cells=(LoadCell(tendon=1, port="/dev/gone"),))
     with pytest.raises(DeviceError, match=r"OpenScale board at /dev/gone: there is no such port"):
-        measured(servos, OpenScaleSensors(missing, 3)).open()
+        MeasuredTensions(servos, OpenScaleSensors(missing, 3)).open()
     assert servos.calls == []

@@ -11,8 +11,8 @@ import pytest
 
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import ForceReading, ForceSensor
+from continuum_robot.drivers.rokubi_serial.device import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
-from continuum_robot.drivers.rokubi_serial.reader import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer

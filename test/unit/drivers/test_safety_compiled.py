@@ -14,7 +14,7 @@ from safety_steps import TendonSafety, by_hand
 
 from continuum_robot.control import limits
 from continuum_robot.drivers.protocols import TendonReading
-from continuum_robot.drivers.safety import fault_codes, lateness_watch, tendon_faults
+from continuum_robot.drivers.safety import command_watch, fault_codes, tendon_faults
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
 from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
@@ -331,4 +331,4 @@ def test_the_bits_of_the_faults_stand_in_the_order_of_their_names():
 
 
 def test_the_slots_of_the_lateness_make_a_second():
-    assert lateness_watch.LATENESS_SLOTS * lateness_watch.LATENESS_SLOT_S == 1.0
+    assert command_watch.LATENESS_SLOTS * command_watch.LATENESS_SLOT_S == 1.0

@@ -28,11 +28,11 @@ from hypothesis import strategies as st
 from odri_stand import five_tendons
 
 from continuum_robot.drivers.dynamixel import protocol_1
-from continuum_robot.drivers.dynamixel.emulator_1 import EmulatedProtocol1
+from continuum_robot.drivers.dynamixel.emulator import EmulatedProtocol1
 from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.dynamixel.protocol_1 import Protocol1Actuators
-from continuum_robot.drivers.feetech import actuators as feetech
-from continuum_robot.drivers.feetech.actuators import FeetechActuators
+from continuum_robot.drivers.feetech import device as feetech
+from continuum_robot.drivers.feetech.device import FeetechActuators
 from continuum_robot.drivers.feetech.emulator import EmulatedFeetech
 from continuum_robot.drivers.feetech.settings import Feetech
 from continuum_robot.drivers.protocols import DisplacementActuators

@@ -13,11 +13,11 @@ import string_board
 from crc_oracle import crc_ccitt_false
 from string_board import NAMES, Bench
 
-from continuum_robot.drivers import cobs
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import StringEncoders
+from continuum_robot.drivers.string_encoder_serial.codec import stuffed
+from continuum_robot.drivers.string_encoder_serial.device import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
-from continuum_robot.drivers.string_encoder_serial.reader import StringEncoderReader
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.simulation.wire.pacing import Pacer
 
@@ -242,7 +242,7 @@ def test_a_wrong_baud_rate_or_another_device() -> None:
 
 def test_another_version_of_the_firmware() -> None:
     body = b"\x12" + bytes(24)
-    wire = cobs.encode(body + crc_ccitt_false(body).to_bytes(2, "little"))
+    wire = stuffed(body + crc_ccitt_false(body).to_bytes(2, "little"))
     line = Pty()
     pacer = Pacer(lambda _now_s: line.send(wire))
     pacer.start()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.drivers.string_encoder_serial.codec import CountsFrame, Status, status_word
-from continuum_robot.drivers.string_encoder_serial.tracker import StringTracker
+from continuum_robot.drivers.string_encoder_serial.device import StringTracker
 from continuum_robot.errors import ParameterError
 
 ZEROED = status_word(Status.ZEROED, 1)

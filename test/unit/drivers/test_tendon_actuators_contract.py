@@ -16,7 +16,7 @@ from test_cia402 import emulated as emulated_drives
 from test_cia402 import section as cia402_section
 from test_cia402 import stand_of as drive_stand
 
-from continuum_robot.drivers.cia402.actuators import Cia402Actuators
+from continuum_robot.drivers.cia402.device import Cia402Actuators
 from continuum_robot.drivers.joined_actuators import JoinedActuators
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators, TendonReading
 from continuum_robot.errors import DeviceError, ParameterError

@@ -13,8 +13,8 @@ from safety_steps import TendonSafety
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety import tendon_faults
-from continuum_robot.drivers.safety.safe_ramp import BRAKE_DURATION_S
 from continuum_robot.drivers.safety.settings import SafetySettings
+from continuum_robot.drivers.safety.tension_rules import BRAKE_DURATION_S
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers.safety.settings import SafetySettings
-from continuum_robot.drivers.safety.tendon_swing import TendonSwing
+from continuum_robot.drivers.safety.tension_rules import TendonSwing
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.stepped.buffers import vector
 

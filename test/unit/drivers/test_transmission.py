@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from changed_robots import pair
 
-from continuum_robot.drivers.around import REFUSED, transmitted
+from continuum_robot.drivers.joined_actuators import REFUSED, transmitted
 from continuum_robot.drivers.motor_currents import MotorCurrents
 from continuum_robot.drivers.protocols import CountsFromPowerOn, DisplacementActuators, TendonReading, never
 from continuum_robot.errors import ParameterError
@@ -109,7 +109,10 @@ def test_a_lost_zero_is_lost_for_all_tendons_of_the_motor():
     np.testing.assert_array_equal(other.zero_lost, [True, False])
     assert driver.aligned
     assert driver.counters() == {"bus": {"rounds": 3}}
-    assert not isinstance(transmitted(Motors(2), Coupling(pair(GEARS, 0.0))), CountsFromPowerOn)
+    absolute = transmitted(Motors(2), Coupling(pair(GEARS, 0.0)))
+    assert absolute.aligned
+    assert not absolute.zero_lost.any()
+    assert absolute.counters() == {}
 
 
 def test_a_refused_command_moves_nothing_and_latches_its_reason():

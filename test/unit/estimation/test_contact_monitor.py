@@ -19,7 +19,7 @@ from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms
 from continuum_robot.rod.description import DRIVEN, WITH_CAPSTANS
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction

@@ -14,7 +14,7 @@ from continuum_robot.estimation.shape import ShapeEstimator, sensor_accuracy
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.fiber import Fiber
+from continuum_robot.robot.segments.tendons import Fiber
 from continuum_robot.rod.fiber import curvature_lever_m2, curvature_matrix, segment_at
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod

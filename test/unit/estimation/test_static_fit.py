@@ -15,8 +15,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
-from continuum_robot.robot.segments.tendons import String
+from continuum_robot.robot.segments.tendons import DisplacedTendons, String
 from continuum_robot.rod.held_tendons import HeldTendons
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod

@@ -16,7 +16,7 @@ from reference_data import reference_file
 from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.experiment import experiments
 from continuum_robot.geometry import so3
-from continuum_robot.robot.basis_families import SHIPPED
+from continuum_robot.robot.basis import SHIPPED
 from continuum_robot.rod.rod import Rod
 from validation.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
 

@@ -22,7 +22,7 @@ from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 COLUMNS = tuple(f"servo_{number}_mm" for number in range(1, 10))

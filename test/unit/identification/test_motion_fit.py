@@ -39,7 +39,7 @@ from continuum_robot.identification.robot_keys import (
 )
 from continuum_robot.identification.simulated_motion import RodParts
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plant import Plant

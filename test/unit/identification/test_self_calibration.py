@@ -28,7 +28,7 @@ from continuum_robot.identification.recordings import read_recording
 from continuum_robot.identification.self_calibration import columns_of, latency, mounted, with_forces, write_record
 from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 
 ROBOT = load_robot("three_segment_servo")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline as ScipyBSpline
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.robot import basis_families, doors
-from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.basis_families import SHIPPED, BasisFamily, basis_family, register
+from continuum_robot.robot import basis as basis_families
+from continuum_robot.robot import doors
+from continuum_robot.robot.basis import SHIPPED, Basis, BasisFamily, basis_family, register
 
 RATIOS = np.linspace(0.0, 1.0, 41)
 ORDERS = st.integers(0, 24)

@@ -11,7 +11,7 @@ from robot_files import GONE, changed_robot, made, robot_values
 
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.file.derived import RULES
-from continuum_robot.robot.file.dotted import place_of
+from continuum_robot.robot.file.plain_yaml import place_of
 
 TENSION = robot_values({"hardware": GONE})
 DISPLACEMENT = {

@@ -11,9 +11,8 @@ from continuum_robot.drivers.dynamixel.settings import Dynamixel
 from continuum_robot.drivers.odri_can.actuators import OdriTendonActuators
 from continuum_robot.drivers.odri_can.settings import ODRI_CAN, OdriMotor
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.robot.file.dotted import place_of
-from continuum_robot.robot.file.values import plain
-from continuum_robot.robot.loading import load_robot
+from continuum_robot.robot.file.plain_yaml import place_of
+from continuum_robot.robot.loading import load_robot, plain
 
 TWO_KINDS = Path(__file__).resolve().parents[3] / "examples" / "dynamixel_and_feetech.yaml"
 

@@ -12,7 +12,7 @@ from robot_files import changed_robot, robot_values
 
 from continuum_robot.errors import ContinuumRobotError, RobotFileError
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.file.dotted import place_of
+from continuum_robot.robot.file.plain_yaml import place_of
 from continuum_robot.robot.file.shipped_files import shipped_robots
 from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
 from continuum_robot.robot.schema import quantity_of, read

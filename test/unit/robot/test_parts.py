@@ -15,8 +15,7 @@ from continuum_robot.control.tuning import Tuning
 from continuum_robot.errors import RobotFileError
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.file.parts import self_contained
-from continuum_robot.robot.file.values import file_values
-from continuum_robot.robot.loading import find_robot_file, load_robot, parse_robot
+from continuum_robot.robot.loading import file_values, find_robot_file, load_robot, parse_robot
 
 SHIPPED = load_robot("two_segment")
 SECTIONS = {

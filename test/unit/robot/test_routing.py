@@ -14,7 +14,6 @@ from continuum_robot.robot import doors
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
 from continuum_robot.robot.segments.routing import (
     HelicalRouting,
     HolesRouting,
@@ -22,6 +21,7 @@ from continuum_robot.robot.segments.routing import (
     StraightRouting,
     TendonRouting,
 )
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.cosserat.conversion import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.rod import Rod

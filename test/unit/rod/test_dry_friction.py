@@ -14,7 +14,7 @@ from ways import PATHS, refined
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.friction.dry import moved_anchor, stop_force
 from continuum_robot.rod.rod import Rod

@@ -13,7 +13,7 @@ from ways import PATHS, refined
 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.bases import basis_matrix
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import KNOTS, MaxwellSlip, motor_slip, slip_force

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from numpy.polynomial import chebyshev
 
-from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.basis_families import Chebyshev
+from continuum_robot.robot.basis import Basis, Chebyshev
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.bases import (
     basis_matrix,

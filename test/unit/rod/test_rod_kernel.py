@@ -19,8 +19,7 @@ from rod_robots import uneven
 from scipy.integrate import quad, solve_ivp
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.robot.basis import Basis
-from continuum_robot.robot.basis_families import register
+from continuum_robot.robot.basis import Basis, register
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, RoutedPath

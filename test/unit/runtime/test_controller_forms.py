@@ -17,7 +17,7 @@ from continuum_robot.robot.control_settings import (
     INVERSE_DYNAMICS_LAW,
     TENDON_FORCE_STRATEGIES,
 )
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod

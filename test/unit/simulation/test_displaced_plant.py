@@ -13,7 +13,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.displaced_tendons import DisplacedTendons
+from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
 from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON

@@ -12,7 +12,7 @@ from robot_files import changed_robot
 from continuum_robot.errors import RobotFileError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.robot.segments.hysteresis import Hysteresis
+from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers import backends, servo_bus
-from continuum_robot.drivers.dynamixel.actuators import DynamixelActuators
+from continuum_robot.drivers.dynamixel.device import DynamixelActuators
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot

@@ -19,8 +19,8 @@ from continuum_robot.app.view.commander import Commander, Described
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.steering_range import on_step, slider_step
+from continuum_robot.robot.control_settings import REACTIONS
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reaction_settings import REACTIONS
 
 Array = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.drivers.local_port import Pty, serve
+from continuum_robot.drivers.ndi_serial.device import check_sum
 from continuum_robot.drivers.ndi_serial.settings import NDI_BAUD_CODES
-from continuum_robot.drivers.ndi_serial.tracker import check_sum
 from continuum_robot.geometry.so3 import quaternion_from_matrix
 
 Vector = NDArray[np.float64]
