@@ -92,7 +92,7 @@ class _Watched:
     def look(self, stack: VirtualStack) -> None:
         """Estimate, a hundred times a second."""
         reading = stack.loop.reading
-        if reading is None or stack.now_s < self._next_s:
+        if reading is None or stack.plant is None or stack.now_s < self._next_s:
             return
         self._next_s = stack.now_s + _PERIOD_S
         truth = linked_curvature(self._true, stack.plant.linked)

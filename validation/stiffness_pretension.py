@@ -142,7 +142,7 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         """Mean tip and measured tensions over the end of a rest."""
         rows: list[tuple[Array, Array]] = []
         stack.follow(hold, duration_s - AVERAGE_S)
-        stack.follow(hold, AVERAGE_S, lambda one: rows.append((one.plant.c, one.measured_tension)))
+        stack.follow(hold, AVERAGE_S, lambda one: rows.append((plant.c, one.measured_tension)))
         c, tension = (np.mean(column, axis=0) for column in zip(*rows, strict=True))
         return rod.moved(c)[0][:3, 3], tension
 
@@ -158,9 +158,9 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         predicted.append(float(down @ tip_compliance(robot, bent, tension) @ down))
         found = []
         for _ in range(settings.repeats):
-            stack.plant.push(robot.length_m, weight_n * down)
+            plant.push(robot.length_m, weight_n * down)
             loaded = rested(settings.rest_s)[0]
-            stack.plant.release()
+            plant.release()
             after = rested(settings.rest_s)[0]
             found.append(float(down @ (loaded - (tip + after) / 2)) / weight_n)
             tip = after

@@ -170,7 +170,7 @@ class Simulator:
         with self._lock:
             if self.now_s is None:
                 self.step(t_ns * 1e-9)
-            now_ns = round(self.now_s * 1e9)
+            now_ns = t_ns if self.now_s is None else round(self.now_s * 1e9)
             while now_ns < t_ns:
                 now_ns = min(t_ns, now_ns + STEP_NS)
                 self.step(now_ns * 1e-9)

@@ -165,7 +165,7 @@ def _line(robot: Robot, settings: CoggingSettings, table: Array | None, m_per_tu
 
     def look(_stack: VirtualStack) -> None:
         if stack.now_s >= begin_s:
-            rows.append((stack.now_s - begin_s, manifold.clarke(stack.plant.rod_displacement)))
+            rows.append((stack.now_s - begin_s, manifold.clarke(plant.rod_displacement)))
 
     stack.follow(way, SETTLE_S + 1.0 + settings.duration_s, look)
     stack.close()

@@ -27,7 +27,7 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_belo
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.description import RodDescription, RodSegment
-from continuum_robot.rod.loads import Load, PointWrench
+from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Equilibrium
 
@@ -120,7 +120,7 @@ def round_rod(settings: StaticsSettings, order: int, kind: str = "chebyshev") ->
     return RodDescription(segments=(half, half), name="rod")
 
 
-def wrenches(settings: StaticsSettings, mid: Vector, tip: Vector) -> tuple[Load, ...]:
+def wrenches(settings: StaticsSettings, mid: Vector, tip: Vector) -> tuple[PointWrench, ...]:
     """The loads of a shape: wrenches (force, moment) in the base frame at half the length and at the tip."""
     return tuple(
         PointWrench(s_m=s, force_n=tuple(wrench[:3].tolist()), moment_nm=tuple(wrench[3:].tolist()))

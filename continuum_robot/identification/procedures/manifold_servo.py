@@ -69,7 +69,8 @@ class ServoedMotion(Procedure[Found]):
     @property
     def samples(self) -> RecordedMotion:
         """What was kept."""
-        return RecordedMotion(*(np.array(column) for column in zip(*self._rows, strict=True)))
+        time_s, displacement_m, force_n = (np.array(column) for column in zip(*self._rows, strict=True))
+        return RecordedMotion(time_s, displacement_m, force_n)
 
     def off_manifold(self, tendons: Vector) -> Vector:
         """What of displacements or rates no shape explains, shape (..., N)."""

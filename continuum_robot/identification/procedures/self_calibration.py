@@ -91,6 +91,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             raise ParameterError("load_n", settings.load_n, expected)
         self.stop_n: Array = np.minimum(settings.load_n or np.inf, maximum_n)
         self._homing = LoadOnset(robot)
+        self._homed: Homed
         self._plan(robot, limits.each("maximum_displacement_m", robot.tendon_count))
         speed = _SPEED_PART * limits.smallest("speed_m_per_s", robot.tendon_count)
         before = np.vstack([self._straight_m, self._targets_m[:-1]])
@@ -192,8 +193,8 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             if not self._homing.ended:
                 return replace(step, progress=0.25 * step.progress)
             self._homed = self._homing.found()
-            self.straight_m = self._homed.zero_m
-            self._zero_m, self._from_m = self._homed.zero_m, step.command - self._homed.zero_m
+            self.straight_m = self._zero_m = self._homed.zero_m
+            self._from_m = step.command - self._zero_m
             self._seen.clear()
         self._time_s += dt
         if self._place < len(self._targets_m):

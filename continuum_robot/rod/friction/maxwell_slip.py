@@ -164,7 +164,7 @@ def motor_slip(coulomb_n: Vector, travel_m: float, position: Vector) -> MaxwellS
     return MaxwellSlip(coulomb_n, np.full(len(position), travel_m), position)
 
 
-def slip_force(position: Vector, anchors: Vector, limit: float, travel: float) -> tuple[Vector, Vector]:
+def slip_force(position: Vector, anchors: Vector, limit: float | Vector, travel: float) -> tuple[Vector, Vector]:
     """Force that resists at positions near where the elements were left, on lines, and its slope; (k,) each."""
     stiffness, reach = STIFFNESSES[:, None] * limit / travel, KNOTS[:, None] * travel
     offset = position - anchors

@@ -73,7 +73,7 @@ class RollingPlant(_MechanismPlant):
         stiffness = np.maximum(tension @ self._joints.lever_slopes_m, 0.0)
         resisting = self._mass_kg * pull.T @ pull + np.diag(h * self._damping_nms + h**2 * stiffness)
         known = self._mass_kg * self._rate @ pull + h * tension @ pull
-        rate = np.linalg.solve(resisting, known)
+        rate: Vector = np.asarray(np.linalg.solve(resisting, known))
         if self._motors.drags:
             rate = self._motors.dragged_rate(resisting, known, pull, self.displacement, rate, h)
         moved = self._angles_rad + duration_s * rate
@@ -147,7 +147,7 @@ class ModulationPlant(_MechanismPlant):
     def _inverse(self, h: float) -> Vector:
         """Of what resists a rate over a step without friction in the motors, shape (3, 3)."""
         if self._inverse_for_s != h:
-            self._inverse_for_s, self._inverted = h, np.linalg.inv(self._resisting(h))
+            self._inverse_for_s, self._inverted = h, np.asarray(np.linalg.inv(self._resisting(h)))
         return self._inverted
 
     def _resisting(self, h: float) -> Vector:

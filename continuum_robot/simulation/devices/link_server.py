@@ -76,7 +76,8 @@ class LinkServer:
             elif command.kind in (CommandKind.TENSIONS, CommandKind.DISPLACEMENTS):
                 written = command
             else:
-                written = self._write(written, before_s)
+                self._write(written, before_s)
+                written = None
                 self._switch(command)
         self._write(written, before_s)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,10 +52,10 @@ def at_rest(
         if np.abs(residual(angles, 1.0)).max() < _STRAIGHT_NM:
             return angles
         try:
-            return _newton(lambda at: residual(at, 1.0), angles, robot)
+            return _newton(partial(residual, fraction=1.0), angles, robot)
         except ConvergenceError:
             for step in range(1, _LOAD_STEPS + 1):
-                angles = _newton(lambda at, fraction=step / _LOAD_STEPS: residual(at, fraction), angles, robot)
+                angles = _newton(partial(residual, fraction=step / _LOAD_STEPS), angles, robot)
             return angles
     finally:
         model.opt.gravity[:] = gravity
@@ -70,7 +71,7 @@ def _newton(residual: Callable[[Vector], Vector], angles: Vector, robot: Robot) 
             columns = [residual(angles + _STEP_RAD * unit) for unit in np.eye(angles.size)]
             slope = (np.array(columns).T - here[:, None]) / _STEP_RAD
         before = largest
-        change = np.linalg.solve(slope, -here)
+        change = np.asarray(np.linalg.solve(slope, -here))
         largest = float(np.abs(change).max())
         if not np.isfinite(largest):
             break

@@ -126,6 +126,7 @@ def _obstacles(worldbody: ElementTree.Element, asset: ElementTree.Element, world
         ElementTree.SubElement(
             worldbody,
             "geom",
+            _OBSTACLE | given,
             name=name,
             type=part.shape,
             pos=_text(part.position_m),
@@ -134,8 +135,6 @@ def _obstacles(worldbody: ElementTree.Element, asset: ElementTree.Element, world
             solref=_text((obstacle.contact_time_constant_s, obstacle.contact_damping_ratio)),
             priority="1",
             condim="3",
-            **_OBSTACLE,
-            **given,
         )
     return owner
 
@@ -173,7 +172,7 @@ def _surface(body: ElementTree.Element, chain: Chain, k: int) -> None:
     radius_m = robot.segments[chain.joints[k].segment].backbone.outer_diameter_m / 2
     ends = (0.0, 0.0, 0.0, 0.0, 0.0, link.end_m - link.start_m)
     ElementTree.SubElement(
-        body, "geom", name=f"backbone_{k}", type="capsule", fromto=_text(ends), size=repr(radius_m), **_ROBOT
+        body, "geom", _ROBOT, name=f"backbone_{k}", type="capsule", fromto=_text(ends), size=repr(radius_m)
     )
     number = 0
     for begin, segment in zip(robot.segment_starts_m, robot.segments, strict=True):
@@ -182,11 +181,11 @@ def _surface(body: ElementTree.Element, chain: Chain, k: int) -> None:
                 ElementTree.SubElement(
                     body,
                     "geom",
+                    _ROBOT,
                     name=f"disk_{k}_{number}",
                     type="cylinder",
                     pos=_text((0, 0, place - link.start_m)),
                     size=_text((segment.disks.radius_m, segment.disks.thickness_m / 2)),
-                    **_ROBOT,
                 )
                 number += 1
 

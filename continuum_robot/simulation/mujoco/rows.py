@@ -77,7 +77,7 @@ def solve_rows(
         # What acts with the wrong sign, and what a row that does not act would give.
         following = ~one_sided | (np.where(acting, found, desired - matrix @ found) > 0)
         if (following == acting).all():
-            return found
+            return np.asarray(found)
         before, acting = acting, following
     changed = float(np.count_nonzero(before != acting))
     raise ConvergenceError("forces of tendons and contacts in a step", changed, 0.0, _MOST_CHANGES)

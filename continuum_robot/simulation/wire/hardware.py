@@ -143,8 +143,9 @@ class SimulatedHardware:
         # Not with the lock held: a thread that answers may wait for it.
         for board in boards.values():
             board.wire.close()
-        for device in filter(None, devices):
-            device.close()
+        for device in devices:
+            if device is not None:
+                device.close()
 
     def step(self, now_s: float) -> None:
         """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.

@@ -31,8 +31,10 @@ class LinkedStringBoard:
         if not self.can_read(robot):
             raise ParameterError("robot.strings", len(robot.strings), "1 to 4 strings, which a board reads")
         self._robot, self._source = robot, source
-        self._settings: Any = hardware_of(wired(robot)).string_encoders
-        self._kind = device_of(self._settings.kind)
+        section = hardware_of(wired(robot)).string_encoders
+        assert section is not None
+        self._settings: Any = section
+        self._kind = device_of(section.kind)
         self._unknown = np.full(len(robot.strings), np.nan)
         rng = np.random.default_rng([truth.simulation.seed, 1])
         self._error = string_error(truth, rng)
