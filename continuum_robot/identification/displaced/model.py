@@ -132,7 +132,8 @@ class DisplacedModel:
 
     def _number(self, x: Array, name: str) -> Array:
         start, by = self._table[name]
-        return np.asarray(np.asarray(start) + sum(matrix @ self._part(x, of, matrix.shape[1]) for of, matrix in by.items()))
+        changes = sum(matrix @ self._part(x, of, matrix.shape[1]) for of, matrix in by.items())
+        return np.asarray(np.asarray(start) + changes)
 
     def robot(self, x: Array) -> Robot:
         """The robot at x (p,), with ``recording`` and ``displaced_tendons``.
