@@ -29,7 +29,7 @@ from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.routing import RoutedPath
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.description import RodDescription, RodSegment
 from continuum_robot.rod.loads import Load, PointWrench

@@ -31,8 +31,8 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.fiber import Fiber
 from continuum_robot.rod.rod import Rod
-from continuum_robot.simulation.bodies.choosing import linked_curvature
-from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber
+from continuum_robot.simulation.bodies.mechanisms import linked_curvature
+from continuum_robot.simulation.devices.sensors import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack
 

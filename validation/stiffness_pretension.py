@@ -30,7 +30,7 @@ from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot

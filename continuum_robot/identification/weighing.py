@@ -26,7 +26,7 @@ from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, equilibrium
-from continuum_robot.rod.tendon_modes import held_manifold
+from continuum_robot.rod.tendons import held_manifold
 from continuum_robot.rod.tip_stiffness import tendon_stiffness
 
 Array = NDArray[np.float64]

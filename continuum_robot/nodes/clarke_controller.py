@@ -35,7 +35,7 @@ from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import Quantity
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
 from continuum_robot.runtime.cycle.forms import Form, interpreted_form
@@ -460,9 +460,7 @@ class ClarkeControllerNode(ManagedNode):
         self._command_field = conversions.command_field(displacements=displacements)
         self._commanded_field = conversions.commanded_field(displacements=displacements)
         self._states_layout = states_layout(robot.tendon_count, displacements=displacements)
-        self._command_layout = commands_layout(
-            robot.tendon_count, displacements=displacements, writer=self.get_name()
-        )
+        self._command_layout = commands_layout(robot.tendon_count, displacements=displacements, writer=self.get_name())
         self._command = self._command_layout.editable()
         self._state_message = ClarkeState(simulated=self.simulated)
         self._position = conversions.preallocate(self._state_message, "position", coordinates)

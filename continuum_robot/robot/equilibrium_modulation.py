@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from continuum_robot.geometry.antagonists import ModulatedManifold
+from continuum_robot.geometry.tendon_modes import ModulatedManifold
 from continuum_robot.robot.mechanism import Mechanism
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.traits import Traits

@@ -14,7 +14,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.sensors import StringEncoderModel, StringEncoderSettings
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]

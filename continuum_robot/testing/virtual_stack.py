@@ -30,8 +30,8 @@ from continuum_robot.runtime.cycle.foreign_controller import ForeignController, 
 from continuum_robot.runtime.cycle.forms import INTERPRETED, interpreted_form
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.pace import VirtualPace
-from continuum_robot.simulation.bodies.choosing import mechanism_body
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.bodies.mechanisms import mechanism_body
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware

@@ -10,7 +10,7 @@ import pytest
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")

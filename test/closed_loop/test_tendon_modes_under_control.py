@@ -10,7 +10,7 @@ from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOTS = ("rucker_helical", "rucker", "mixed_routing")
 SHAPE_EVERY = 10  # cycles

@@ -23,9 +23,9 @@ from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reaction_settings import ReactionSettings
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.plants import PLANTS
 from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack
 

@@ -27,7 +27,7 @@ from continuum_robot.robot.control_settings import InverseDynamicsSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.hysteresis import Hysteresis
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.simulation.plants import MUJOCO, ROD
 from continuum_robot.testing.virtual_stack import load_controlled_robot
 from validation.contact.kinds import Way

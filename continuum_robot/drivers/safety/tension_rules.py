@@ -20,7 +20,7 @@ from continuum_robot.drivers.safety.safe_ramp import SafeRamp
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_swing import TendonSwing
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import limiting_manifold
+from continuum_robot.rod.tendons import limiting_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped, vector
 
 _AUTHORITY_FRACTION = 0.1

@@ -9,11 +9,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
-from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import (
+    BackwardGaussian,
+    DisturbanceObserver,
+    JointForceDeviation,
+    MomentumObserver,
+)
 from continuum_robot.estimation.contact.own_observer import ContactObserver, CycleInput, OwnResidual, Residual
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 

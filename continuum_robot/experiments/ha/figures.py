@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.ha import mechanism as ha
-from continuum_robot.experiments.ha.friction import equilibrium_with_friction
+from continuum_robot.experiments.ha.mechanism import equilibrium_with_friction
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics

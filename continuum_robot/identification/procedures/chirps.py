@@ -24,7 +24,7 @@ from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
 

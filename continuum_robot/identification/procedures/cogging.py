@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.cogging_fit import CoggingFit, CoggingSamples, fit_cogging
-from continuum_robot.identification.procedures.cogging_record import spooled_per_turn_m
 from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
+from continuum_robot.identification.procedures.record import spooled_per_turn_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 

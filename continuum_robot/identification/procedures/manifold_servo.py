@@ -12,7 +12,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.procedure import Found, Procedure, ProcedureError, Vector, driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 TENSION_RATIO = 0.75
 # A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.

@@ -20,8 +20,7 @@ from scipy.interpolate import CubicSpline
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.homing import Homed
-from continuum_robot.identification.procedures.load_onset import LoadOnset
+from continuum_robot.identification.procedures.homing import Homed, LoadOnset
 from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import spread

@@ -23,8 +23,17 @@ from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import se3, so3
 from continuum_robot.rod.cosserat import equations
 from continuum_robot.rod.cosserat.description import CosseratRod
-from continuum_robot.rod.cosserat.equations import LOADS, POINT_LOADS, ROUTING, STAGE_FRACTIONS, STATE
-from continuum_robot.rod.cosserat.grid import Cut, Jump, Step, breaks_m
+from continuum_robot.rod.cosserat.equations import (
+    LOADS,
+    POINT_LOADS,
+    ROUTING,
+    STAGE_FRACTIONS,
+    STATE,
+    Cut,
+    Jump,
+    Step,
+    breaks_m,
+)
 from continuum_robot.rod.loads import DistributedLoad, Load, PointWrench
 
 Vector = NDArray[np.float64]

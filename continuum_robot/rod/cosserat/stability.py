@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.geometry import so3
 from continuum_robot.rod.cosserat.boundary_value import BoundaryValueProblem
-from continuum_robot.rod.cosserat.equations import STATE
-from continuum_robot.rod.cosserat.grid import Step
+from continuum_robot.rod.cosserat.equations import STATE, Step
 
 Vector = NDArray[np.float64]
 

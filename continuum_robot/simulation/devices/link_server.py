@@ -13,7 +13,7 @@ from continuum_robot.drivers.simulated_link.codec import Command, CommandKind
 from continuum_robot.drivers.simulated_wires import LINK, socket_path
 from continuum_robot.errors import FrameError
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.wire.listening import Listener
+from continuum_robot.simulation.wire.ports import Listener
 
 
 class LinkServer:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
+from continuum_robot.rod.friction.resistance import PathFriction
+from continuum_robot.rod.holding_force import STICKING_OVER_TENDON
 from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]

@@ -14,8 +14,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
-from continuum_robot.simulation.devices.string_encoders import string_error
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.devices.sensors import string_error
+from continuum_robot.simulation.wire.ports import Pacer
 
 Vector = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
 from continuum_robot.estimation.contact.location import ContactLocator, LocationAlgebra, LocationSettings
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import MomentumObserver
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact.functions import ContactFunctions

@@ -18,7 +18,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Disks
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 PAIR = load_robot(str(Path(__file__).with_name("planar_pair.yaml")))
 STRIP = PAIR.segments[0]
