@@ -25,7 +25,7 @@ def followed(robot, duration_s, taut_n=None):
     across = np.eye(len(into)) - into @ np.linalg.pinv(into)
     record = loop.run(duration_s, lambda one: rest.append(across @ closed.clarke(one.body.plant.rod_displacement)))
     loop.close()
-    assert loop.fault_log == []
+    assert loop.faults == []
     return loop, record, np.array(rest)[record["time_s"] > 1.0]
 
 

@@ -38,7 +38,7 @@ def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, se
     loop.reference_start_s = loop.now_s
     record = loop.run(6.0)
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     errors = record["clarke"] - record["reference"]
     assert np.abs(errors).max() < 2e-4
     assert np.abs(errors[-1]).max() < 5e-6

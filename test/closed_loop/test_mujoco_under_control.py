@@ -26,4 +26,4 @@ def test_it_tracks_within_a_millimetre_over_the_wires():
         loop.close()
     assert rmse(record, after_s=1.0).max() < 1e-3
     assert np.ptp(record["reference"][:, 0]) > 5e-3
-    assert not loop.fault_log
+    assert not loop.faults

@@ -81,7 +81,7 @@ def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
 
     record = loop.run(2.5, estimate)
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     errors = record["clarke"] - record["reference"]
     assert np.sqrt(np.mean(np.square(errors[1000:]))) < 5e-5
     assert np.min(record["command"]) >= robot.limits.minimum_n
