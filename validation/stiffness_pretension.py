@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliance of the tip under a weight at several pretensions, against the prediction of rod/tip_stiffness.py.
+"""Compliance of the tip under a weight at several pretensions, against the prediction of rod/design.py.
 
 The robot holds a bent place under the robot file's controller. At each pretension, which is asked for as a reference
 and reached at its rate, a weight is hung on the tip and taken off again, several times. The compliance is the way of
@@ -29,9 +29,9 @@ from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.design import tip_compliance
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import coefficients_from_clarke
-from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 

@@ -34,7 +34,7 @@ from continuum_robot.identification.procedures.record import forget_angles, make
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheckSettings, tendon_check_of
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.hung_weight import HungWeightBench
+from continuum_robot.simulation.benches import HungWeightBench
 
 Vector = NDArray[np.float64]
 

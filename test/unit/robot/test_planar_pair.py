@@ -11,7 +11,7 @@ import pytest
 
 from continuum_robot.control.references import reference_columns
 from continuum_robot.errors import RobotFileError
-from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.settings import contact_channels
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.rod import RodDrawing, RodRobotModel
 from continuum_robot.robot.loading import load_robot
