@@ -155,16 +155,13 @@ def budget_of(sensitivity, momentum, force, dt, noise=None):
     """Carries a sensitivity on by the budget, and gives the covariance of the residual's noise."""
     n = sensitivity.gain.size
     spread = np.zeros((2 * n, 2 * n)) if noise is None else noise
-    return algebra_of(n).gmo_budget(
-        np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-        np.zeros((1, n)),
-        lag=np.zeros(n),
-        sensitivity=sensitivity,
-        dt=dt,
-        by_state=(momentum, force),
-        noise=(spread[:n, :n], spread[n:, n:]),
-        friction=None,
-    )
+    of_noise, nothing = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.zeros((1, n))
+    budget, (matrix,) = algebra_of(n).budget(
+        "gmo", of_noise, nothing, force[:, :n], None, np.zeros(n), *sensitivity.before(dt), momentum, force,
+        spread[:n, :n], spread[n:, n:],
+    )  # fmt: skip
+    sensitivity.take(matrix, momentum, force)
+    return budget
 
 
 @lru_cache
