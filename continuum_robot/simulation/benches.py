@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.maxwell_slip import motor_slip
-from continuum_robot.simulation.devices.channel import FilteredDerivative
 from continuum_robot.simulation.devices.sensors import StringEncoderModel, StringEncoderSettings
 from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S
 from continuum_robot.simulation.plant import Plant

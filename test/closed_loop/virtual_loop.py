@@ -37,6 +37,7 @@ class VirtualLoop(VirtualStack):
         seed = robot.simulation.seed if seed is None else seed
         super().__init__(robot, plant, hardware=hardware, safety_settings=safety_settings, seed=seed)
         self.driver, self.body = self.loop, hardware or self.actuators
+        self._mechanism = hardware is None and robot.traits.without_boards
 
     @property
     def cycle(self):
@@ -77,14 +78,13 @@ class VirtualLoop(VirtualStack):
         record = self._record
         if record is None:
             return
-        state = self.state
-        record.time_s.append(state.time_s)
-        record.clarke.append(self.controller.manifold.clarke(state.displacement_m))
+        displacement = np.array(row[self.driver.row.displacement])
+        record.time_s.append(self.now_s)
+        record.clarke.append(self.controller.manifold.clarke(displacement))
         record.reference.append(self.desired.position)
         record.command.append(self.safety.commanded)
-        mechanism = self.hardware is None and self.robot.traits.without_boards
-        record.tension.append(state.tension_n if mechanism else self.body.plant.tension)
-        record.state.append(state.safety)
+        record.tension.append(np.array(row[self.driver.row.tension]) if self._mechanism else self.body.plant.tension)
+        record.state.append(self.safety.state)
 
 
 def rmse(record, after_s=2.0):

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.simulated_link.codec import device_fault
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.mechanisms import SimulatedBody, mechanism_body
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.channel import Channel, FaultyReadings, FilteredDerivative, gaussian, quantised
+from continuum_robot.simulation.devices.channel import Channel, FaultyReadings, gaussian, quantised
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, StringSample, StringSource
 from continuum_robot.simulation.plant import Plant
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.simulation.devices.channel import FilteredDerivative
+from continuum_robot.estimation.differentiation import FilteredDerivative
 
 DT = 1e-3
 TIMES = np.arange(4000) * DT

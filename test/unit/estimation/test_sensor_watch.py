@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.estimation.sensor_watch import SensorWatch, StandstillWatch, WatchSettings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
-from continuum_robot.simulation.devices.channel import FilteredDerivative
 from continuum_robot.simulation.devices.sensors import StringEncoderModel, StringEncoderSettings
 
 DT = 0.005
