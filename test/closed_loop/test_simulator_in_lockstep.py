@@ -23,6 +23,7 @@ class Rig:
 
     def __init__(self, level, namespace):
         self.level, self.namespace = level, namespace
+        self.motors = True  # switched on: a step moves them
         self.simulator = Simulator(ROBOT, level, namespace=namespace)
 
     @property
