@@ -27,10 +27,10 @@ from continuum_robot.estimation.sensor_watch import STACK_WATCH, StandstillWatch
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.holding_force import clarke_feedforward
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import PLANTS

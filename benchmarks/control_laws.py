@@ -20,7 +20,7 @@ from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Hysteresis
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.foreign_controller import controller_of
 from continuum_robot.runtime.cycle.forms import Form, compiled_form, interpreted_form
 

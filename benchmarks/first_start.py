@@ -22,7 +22,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.models.rod import RodRobotModel
 from continuum_robot.robot.loading import load_robot, shipped_robots
-from continuum_robot.simulation.bodies.choosing import mechanism_body
+from continuum_robot.simulation.bodies.mechanisms import mechanism_body
 from continuum_robot.simulation.plant import Plant
 
 

@@ -12,7 +12,7 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod

@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
-from continuum_robot.mechanisms.rolling_joint.loads import Load
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.statics import Load, RollingStatics
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import RollingParts
 from continuum_robot.robot.loading import load_robot
 
 

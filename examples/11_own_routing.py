@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.routing import TendonRouting
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.rod import Rod
 

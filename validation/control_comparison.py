@@ -78,7 +78,8 @@ class Run:
     @classmethod
     def stopped(cls) -> Run:
         """One that a fault of the driver ended."""
-        return cls(*[np.nan] * 6, error_m=np.zeros(0))
+        nan = float("nan")
+        return cls(nan, nan, nan, nan, nan, nan, np.zeros(0))
 
 
 Maker = Callable[[Robot, ComparisonSettings], Robot]
@@ -88,7 +89,7 @@ def _clarke(change: Callable[[Robot], Robot]) -> Maker:
     return lambda robot, _settings: change(robot)
 
 
-def _feeding_forward(**fractions: float) -> Callable[[Robot], Robot]:
+def _feeding_forward(**fractions: Any) -> Callable[[Robot], Robot]:
     return lambda robot: dataclasses.replace(robot, control=dataclasses.replace(_control(robot), **fractions))
 
 
@@ -124,7 +125,7 @@ def cases(robot: Robot, settings: ComparisonSettings) -> dict[str, Robot]:
         raise ParameterError("robot", robot.name, "a robot whose file has actuators")
     error = 1 + settings.model_error
 
-    def motors(**changed: float) -> Robot:
+    def motors(**changed: Any) -> Robot:
         return dataclasses.replace(robot, actuators=dataclasses.replace(actuators, **changed))
 
     heavy = robot
@@ -222,11 +223,13 @@ def follow_circle(robot: Robot, believed: Robot, frequency_hz: float, settings: 
         stack.close()
     displacement, position, tension = (np.array(column) for column in zip(*rows, strict=True))
     error = np.linalg.norm(displacement @ np.asarray(manifold.clarke_matrix).T - position, axis=1)
+    low_n, high_n = np.quantile(tension, [0.05, 0.95])
     return Run(
         float(np.sqrt(np.mean(error**2))),
         float(tension.max()),
         float(tension.min()),
-        *(float(one) for one in np.quantile(tension, [0.05, 0.95])),
+        float(low_n),
+        float(high_n),
         float(np.sqrt(np.mean(tension**2))),
         error,
     )

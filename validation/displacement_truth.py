@@ -31,7 +31,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.segment import Segment
 from continuum_robot.robot.simulation_settings import WiringErrors
-from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
+from continuum_robot.simulation.devices.sensors import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 from validation.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip

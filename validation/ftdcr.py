@@ -141,11 +141,9 @@ def validate(progress: Progress, settings: ValidationSettings) -> Any:
         progress("the other way round")
         pulls = missing_pull(robot, tendon_displacements(robot, recording), recording.marker_m, recording.seen)
         numbers |= {"pull_rmse_mm": 1e3 * pulls.rmse_m, "tip_rmse_after_pull_mm": 1e3 * pulls.left_rmse_m}
-    numbers |= {
-        **repeatability(recording, marker["statics"]).numbers(),
-        "fitted_on_this_file": robot.fitted_to(recording.sha256),
-    }
-    return numbers, partial(_draw_validation, numbers, Validation(recording, marker))
+    fitted = {"fitted_on_this_file": robot.fitted_to(recording.sha256)}
+    shown: dict[str, Any] = {**numbers, **repeatability(recording, marker["statics"]).numbers(), **fitted}
+    return shown, partial(_draw_validation, shown, Validation(recording, marker))
 
 
 def _draw_validation(result: Mapping[str, Any], shown: Validation, figure: Figures) -> None:

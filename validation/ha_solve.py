@@ -13,12 +13,10 @@ import numpy as np
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
 from continuum_robot.experiments.experiment import Figures, Progress, experiment
 from continuum_robot.experiments.ha import mechanism as ha
-from continuum_robot.experiments.ha.friction import equilibrium_with_friction
 from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
-from continuum_robot.mechanisms.rolling_joint.loads import Load
-from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
-from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
+from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, Load, RollingStatics
+from continuum_robot.mechanisms.rolling_joint.surfaces import NoEquilibriumError
 from continuum_robot.robot.schema import Quantity
 
 _LOAD_KEY = re.compile(r"(f|m)_ext(?:_([xy]))?_on_link(\d+)(_body)?")
@@ -44,7 +42,7 @@ def solve_case(
             mu = _number(case, "friction", 0.0)
             if mu:
                 direction = case.get("direction_l_r", [0, 0])
-                found = equilibrium_with_friction(statics, tension, mu, direction, loads)
+                found = ha.equilibrium_with_friction(statics, tension, mu, direction, loads)
             else:
                 found = statics.solve_tension(tension, loads)
             converged = True

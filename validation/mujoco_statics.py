@@ -4,8 +4,8 @@
 Two comparisons. A robot under its tendons: tip of the chain against that of our rod with a basis of high order. The
 chain's tendons run straight from disk to disk, the rod's in a channel; what remains with many links is that, and the
 chain is therefore also compared with the rod whose bending is multiplied by tan(u) / u, u = l / 2 sqrt(P / (E I)), the
-beam-column of length l between two disks under the sum P of all tensions. And the clamped steel rod of the file of
-experiment sorosim.statics, without tendons, under gravity and wrenches.
+beam-column of length l between two disks under the sum P of all tensions. And the clamped steel rod of
+sorosim_shapes.py, without tendons, under gravity and wrenches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.inertia import section_stiffness
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.mujoco.body import ChainBody, chain_equilibrium
-from validation.sorosim.statics import StaticsSettings, read_shapes, round_rod, wrenches
+from validation.sorosim_shapes import SteelRod, read_shapes, round_rod, wrenches
 
 Vector = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ class _Series:
     length_m: float
 
 
-def steel_rod(settings: StaticsSettings) -> Robot:
+def steel_rod(settings: SteelRod) -> Robot:
     """The rod of the file as a robot with one massless disk at its tip and tendons that nothing pulls."""
     return parse_robot(
         f"""
@@ -117,7 +117,7 @@ def _against_sorosim(
     settings: MujocoStaticsSettings, links: Vector, progress: Progress
 ) -> tuple[Vector, Vector, float]:
     """Largest position error of a shape over its stations, of the chain (links, shapes) and of our rod (shapes,), m."""
-    steel = StaticsSettings(data=settings.data)
+    steel = SteelRod(data=settings.data)
     shapes = read_shapes(settings.data)
     picked = np.unique(np.linspace(0, len(shapes.position_m) - 1, settings.shapes).astype(int))
     rod = Rod(round_rod(steel, _HIGH_ORDER), loads=wrenches(steel, np.zeros(6), np.zeros(6)))

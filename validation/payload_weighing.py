@@ -22,7 +22,7 @@ from continuum_robot.identification.weighing import BENDING_ORDER, Turn, Weighin
 from continuum_robot.identification.weighing_motion import PERIOD_S, TURNS, WeighingMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS
 from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 

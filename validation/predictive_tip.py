@@ -125,7 +125,7 @@ def _controller(
 
 def _run(plant_name: str, name: str, motion: Motion, world: PlacedWorld, settings: PredictiveTipSettings) -> Run:
     robot, obstacles = motion.robot, world.convex()
-    more = {"world": world} if plant_name == MUJOCO else {}
+    more: dict[str, Any] = {"world": world} if plant_name == MUJOCO else {}
     plant = PLANTS[plant_name](robot, actuation="motors", rng=np.random.default_rng(settings.seed), **more)
     stack = VirtualStack(robot, plant, seed=settings.seed)
     estimator, manifold = robot_model(robot).shape_estimator(WatchSettings()), clarke_manifold(robot)

@@ -31,8 +31,8 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.tendons import Fiber
 from continuum_robot.rod.rod import Rod
-from continuum_robot.simulation.bodies.choosing import linked_curvature
-from continuum_robot.simulation.devices.fiber import FiberErrors, SimulatedFiber
+from continuum_robot.simulation.bodies.mechanisms import linked_curvature
+from continuum_robot.simulation.devices.sensors import FiberErrors, SimulatedFiber
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack
 
@@ -92,7 +92,7 @@ class _Watched:
     def look(self, stack: VirtualStack) -> None:
         """Estimate, a hundred times a second."""
         reading = stack.loop.reading
-        if reading is None or stack.now_s < self._next_s:
+        if reading is None or stack.plant is None or stack.now_s < self._next_s:
             return
         self._next_s = stack.now_s + _PERIOD_S
         truth = linked_curvature(self._true, stack.plant.linked)

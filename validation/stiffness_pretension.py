@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliance of the tip under a weight at several pretensions, against the prediction of rod/tip_stiffness.py.
+"""Compliance of the tip under a weight at several pretensions, against the prediction of rod/design.py.
 
 The robot holds a bent place under the robot file's controller. At each pretension, which is asked for as a reference
 and reached at its rate, a weight is hung on the tip and taken off again, several times. The compliance is the way of
@@ -29,9 +29,9 @@ from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.design import tip_compliance
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.rod.tip_stiffness import tip_compliance
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack, load_controlled_robot
 
@@ -142,7 +142,7 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         """Mean tip and measured tensions over the end of a rest."""
         rows: list[tuple[Array, Array]] = []
         stack.follow(hold, duration_s - AVERAGE_S)
-        stack.follow(hold, AVERAGE_S, lambda one: rows.append((one.plant.c, one.measured_tension)))
+        stack.follow(hold, AVERAGE_S, lambda one: rows.append((plant.c, one.measured_tension)))
         c, tension = (np.mean(column, axis=0) for column in zip(*rows, strict=True))
         return rod.moved(c)[0][:3, 3], tension
 
@@ -158,9 +158,9 @@ def _case(robot: Robot, stiffening_per_n: float, settings: PretensionSettings, p
         predicted.append(float(down @ tip_compliance(robot, bent, tension) @ down))
         found = []
         for _ in range(settings.repeats):
-            stack.plant.push(robot.length_m, weight_n * down)
+            plant.push(robot.length_m, weight_n * down)
             loaded = rested(settings.rest_s)[0]
-            stack.plant.release()
+            plant.release()
             after = rested(settings.rest_s)[0]
             found.append(float(down @ (loaded - (tip + after) / 2)) / weight_n)
             tip = after

@@ -17,7 +17,7 @@ from continuum_robot.geometry import so3
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker
+from continuum_robot.simulation.devices.sensors import SimulatedTracker
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack
 

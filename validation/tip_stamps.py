@@ -161,7 +161,7 @@ def run(settings: StampSettings) -> Errors:
         tip, true = motion.model(now_s), motion.true(now_s)
         seen = tracked.see_shape(now_s, tip, motion.coordinates(now_s))
         fused[i], model[i] = np.linalg.norm(seen[:3, 3] - true), np.linalg.norm(tip[:3, 3] - true)
-    return Errors(times, fused, model, tracked.delay.delay_s, tracked.fault)
+    return Errors(np.asarray(times), fused, model, tracked.delay.delay_s, tracked.fault)
 
 
 @experiment(

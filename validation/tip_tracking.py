@@ -27,7 +27,7 @@ from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors
+from continuum_robot.simulation.devices.sensors import SimulatedTracker, TrackerErrors
 from continuum_robot.simulation.plants import PLANTS, ROD
 from continuum_robot.testing.virtual_stack import VirtualStack
 from validation.tip_loop import ENTRY_S, TipRun, Tracking, entry, lead_tip

@@ -15,10 +15,14 @@ from continuum_robot.control.tip.macro_micro import MACRO, MICRO, TRIM, MacroMic
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.wang.segment import MM, UM
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
-from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+from continuum_robot.mechanisms.equilibrium_modulation.segment import (
+    ModulatedSegment,
+    make_moment_error,
+    make_segment,
+    modulation_of,
+)
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
 

@@ -23,7 +23,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.reading_thresholds import spread, thresholds_of
 from continuum_robot.rod.accuracy import LARGEST_ERROR, MORE_NODES, RodAccuracy, rod_accuracy
 from continuum_robot.rod.intersection import self_intersections
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 
 _HORIZON_S, _SHAPES = 60.0, 60
 """Of the reference, and the shapes in it that are looked at."""

@@ -29,7 +29,7 @@ from continuum_robot.robot.doors import CONTROLLERS, added, offered
 from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 Array = NDArray[np.float64]
 

@@ -22,9 +22,16 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.design import Sensitivity, Workspace, sensitivity, tension_lines, workspace, workspace_tensions
+from continuum_robot.rod.design import (
+    Sensitivity,
+    Workspace,
+    sensitivity,
+    tension_lines,
+    tip_compliance,
+    workspace,
+    workspace_tensions,
+)
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tip_stiffness import tip_compliance
 from continuum_robot.workers import HERE, Tasks, WorkerOptions, tasks
 
 Vector = NDArray[np.float64]

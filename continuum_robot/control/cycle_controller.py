@@ -16,7 +16,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.payload import Payload
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply
 

@@ -9,7 +9,7 @@ c and a generalised force u with
 where T(u) are the tensions of muhmann (26) and the strategy, none below the pretension. The servos then hold what the
 paths are shorter by and what T stretches the tendons by: muhmann (4), (13) and T / k for parallel tendons. Force
 shifting (28) becomes a common displacement, at which the same tensions hang on the tendons. Friction of the paths is
-added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.held_tendons`). A servo
+added along the reference by the model that a fit of recordings uses (:mod:`continuum_robot.rod.holding_force`). A servo
 stays behind what it is told, by its load over the stiffness m w^2 of its position loop and by the time 2 / w of that
 loop: so much it is told more, and earlier by the reference's velocity. What its reading still misses is integrated and
 added to the command, because dry friction of the gear and delays of the bus are not in that model.
@@ -46,12 +46,12 @@ from continuum_robot.robot.control_settings import BY_LOAD, ControlSettings
 from continuum_robot.robot.coupling import Coupling, coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
-from continuum_robot.rod.friction.dry import moved_anchor, stop_force
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.friction.maxwell_slip import moved_anchor, stop_force
+from continuum_robot.rod.holding_force import HeldTendons
 from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, Held, Stops, at_rest, equilibrium
-from continuum_robot.rod.tendon_modes import held_manifold
+from continuum_robot.rod.tendons import held_manifold
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]

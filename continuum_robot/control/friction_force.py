@@ -14,7 +14,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.friction.resistance import Resistance
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 from continuum_robot.stepped.buffers import indices, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply, multiply_transposed
 

@@ -27,11 +27,11 @@ from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import INVERSE_DYNAMICS_LAW, ControlSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.description import DRIVEN
-from continuum_robot.rod.feedforward import under_pretension
+from continuum_robot.rod.holding_force import under_pretension
 from continuum_robot.rod.kernel.call import KernelCall
 from continuum_robot.rod.payload import Payload
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.stepped.buffers import copy_into, indices, integers, matrix, stepped, vector
 from continuum_robot.stepped.products import multiply, multiply_transposed
 

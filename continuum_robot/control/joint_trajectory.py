@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.control.references import Interpolated, reference_columns
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 

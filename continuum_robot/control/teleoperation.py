@@ -15,7 +15,7 @@ from continuum_robot.control.motion import LimitedMotion, MotionLimits
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from continuum_robot.control.tendon_forces import TendonForces
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.holding_force import clarke_feedforward
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.stepped.buffers import vector
 
 Vector = NDArray[np.float64]

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.geometry import se3
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 Vector = NDArray[np.float64]
 

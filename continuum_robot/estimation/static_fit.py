@@ -25,7 +25,7 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, WatchSettings
 from continuum_robot.estimation.shape_estimate import ShapeEstimate, ShapeSettings, sensor_names
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.fiber import curvature_readings
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.holding_force import HeldTendons
 from continuum_robot.rod.statics import Balance, Held, at_rest, downhill, equilibrium
 
 Vector = NDArray[np.float64]

@@ -51,7 +51,7 @@ class ClarkeTransform:
             self._uneven()
 
     def _uneven(self) -> None:
-        from continuum_robot.geometry.null_tensions import positive_null_vector  # noqa: PLC0415  # SciPy, for these alone
+        from continuum_robot.geometry.tendon_modes import positive_null_vector  # noqa: PLC0415  # SciPy, for these alone
 
         self.matrix = _frozen(np.asarray(np.linalg.pinv(self.inverse), dtype=np.float64))
         direction = positive_null_vector(self.inverse)

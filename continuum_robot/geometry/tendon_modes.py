@@ -3,16 +3,21 @@
 
 Derived here: what takes the place of the Clarke manifold, muhmann (13), for helical tendons, tendons that end anywhere,
 unequal angles and radii.
+
+Where two tendons bend in one plane (antagonists), a coordinate a pair is left of it, alone or beside backbones with
+Clarke coordinates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold
-from continuum_robot.geometry.null_tensions import positive_null_vector
 
 Array = NDArray[np.float64]
 
@@ -114,3 +119,72 @@ def _signed(mode: Array, moved: Array) -> Array:
     largest = mode[np.argmax(np.abs(mode))]
     towards = moved[np.argmax(np.abs(moved))]
     return np.asarray(mode / abs(largest) * np.sign(towards if abs(towards) > _LEAST_TIP_MOTION else largest))
+
+
+class AntagonistManifold(ClarkeManifold):
+    """Two opposite tendons a segment, at psi and psi + pi; the coordinate of a segment is q_k = r_k theta_k.
+
+    theta_k is its bending in the plane of its tendons, towards the first of them. What one tendon is pulled in, the
+    other is paid out by: q_ij = +-sum over k <= i of (r_i / r_k) cos(psi_i - psi_k) q_k. Bending across the plane moves
+    neither of a pair. How much a pair is not symmetric shows as inconsistency. No two tendons stand around a circle, so
+    :attr:`transforms` is empty, and the force cannot be redistributed, only shifted or clipped.
+    """
+
+    def __init__(
+        self,
+        pitch_radii_m: Sequence[float] = (1.0,),
+        angles_rad: Sequence[float] = (0.0,),
+        from_base: Sequence[bool] | None = None,
+    ) -> None:
+        radius_m, angle_rad = np.array(pitch_radii_m, dtype=float), np.array(angles_rad, dtype=float)
+        count = len(radius_m)
+        passes = np.tril(np.ones((count, count)))
+        if from_base is not None:
+            passes[~np.array(from_base, dtype=bool)] = 0.0
+            np.fill_diagonal(passes, 1.0)
+        lever = passes * radius_m[:, None] / radius_m * np.cos(angle_rad[:, None] - angle_rad)
+        D, C = np.kron(lever, [[1.0], [-1.0]]), np.linalg.solve(lever, np.kron(np.eye(count), [[0.5, -0.5]]))
+        self._set(D, np.asarray(C), [2] * count, segments=count, radii_m=radius_m)
+
+
+class ModulatedManifold(ClarkeManifold):
+    """Coordinates [q_Re, q_Im, insertion]: those of n backbones, and half the difference of two drives of a carriage.
+
+    Derived here: muhmann (13) for the backbones, with the insertion of wang as a coordinate of its own. Backbones and
+    carriage share no drive, so forces are shifted for each of both by itself. The carriage has no tendons around a
+    circle: :attr:`transforms` is empty, and the force cannot be redistributed.
+    """
+
+    def __init__(self, count: int, pitch_radius_m: float) -> None:
+        backbones, carriage = ClarkeManifold([count], [pitch_radius_m]), AntagonistManifold()
+        D, C = np.zeros((count + 2, 3)), np.zeros((3, count + 2))
+        D[:count, :2], D[count:, 2:] = backbones.displacement_matrix, carriage.displacement_matrix
+        C[:2, :count], C[2:, count:] = backbones.clarke_matrix, carriage.clarke_matrix
+        self._set(D, C, [count, 2], radii_m=[pitch_radius_m])
+
+
+_LEAST_PULL = 1e-3  # of a null vector's largest entry: a tendon below it could hardly be kept taut
+
+
+def positive_null_vector(D: Array) -> Array | None:
+    """Tensions v > 0 with D^T v = 0, largest 1, the most even ones where those are positive; None where there
+    are none.
+    """
+    count = len(D)
+    even = 1.0 - D @ np.linalg.lstsq(D, np.ones(count), rcond=None)[0]
+    if even.min() > _LEAST_PULL * np.abs(even).max():
+        return np.asarray(even / even.max())
+    # The largest least tension: maximise t with D^T v = 0 and t <= v <= 1.
+    cost = np.append(np.zeros(count), -1.0)
+    found = linprog(
+        cost,
+        A_ub=np.column_stack([-np.eye(count), np.ones(count)]),
+        b_ub=np.zeros(count),
+        A_eq=np.column_stack([D.T, np.zeros(D.shape[1])]),
+        b_eq=np.zeros(D.shape[1]),
+        bounds=[(0, 1)] * (count + 1),
+    )
+    if not found.success or found.x[-1] < _LEAST_PULL:
+        return None
+    exact = found.x[:count] - D @ np.linalg.lstsq(D, found.x[:count], rcond=None)[0]
+    return np.asarray(exact / exact.max())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,10 +64,9 @@ class ModulationData:
 
     def where(self, mask: NDArray[np.bool_]) -> ModulationData:
         """Some of the samples."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return ModulationData(
-            **{name: None if value is None else np.asarray(value, dtype=float)[mask] for name, value in values.items()}
-        )
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        kept: dict[str, Any] = {k: np.asarray(one, dtype=float)[mask] for k, one in given.items() if one is not None}
+        return ModulationData(**kept)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ def fit_table(
     fits = {}
     for theta in np.unique(rounded):
         part = seen.where(rounded == theta)
-        fits[float(np.mean(part.theta_rad))] = fit(segment, part, settings)
+        fits[float(np.mean(np.asarray(part.theta_rad, dtype=float)))] = fit(segment, part, settings)
     errors = [one.moment_error for one in fits.values()]
     table = TabledMomentError(
         tuple(fits), tuple(one.k_lambda0 for one in errors), tuple(one.k_lambdaq for one in errors)

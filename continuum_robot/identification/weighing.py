@@ -24,10 +24,10 @@ from continuum_robot.identification.fit import Parameter, Parameters, by_differe
 from continuum_robot.identification.weighing_motion import ARCS
 from continuum_robot.robot.basis import BENDING_KINDS, Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.design import tendon_stiffness
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, equilibrium
-from continuum_robot.rod.tendon_modes import held_manifold
-from continuum_robot.rod.tip_stiffness import tendon_stiffness
+from continuum_robot.rod.tendons import held_manifold
 
 Array = NDArray[np.float64]
 

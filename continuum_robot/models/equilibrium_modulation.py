@@ -8,12 +8,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from continuum_robot.estimation.robot_shape import ModulationShapeEstimator
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
+from continuum_robot.estimation.shape import ModulationShapeEstimator
 from continuum_robot.mechanisms.equilibrium_modulation.drawing import ModulationParts
-from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
-from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import ModulationForce, jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.segment import (
+    STRAIGHT_RAD,
+    make_moment_error,
+    make_segment,
+    modulation_of,
+)
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.models.mechanism_model import MechanismModel
 from continuum_robot.models.robot_model import RigidPart, Summary, plate_and_tip

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.robot_shape import AnyShapeEstimator, MechanismShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.shape import AnyShapeEstimator, MechanismShapeEstimator
 from continuum_robot.models.drawing import Geometry
 from continuum_robot.models.robot_model import Feedforward
 from continuum_robot.robot.coordinates import clarke_manifold

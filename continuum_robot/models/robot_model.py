@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
+from continuum_robot.estimation.shape import AnyShapeEstimator
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.robot.description import Robot
 

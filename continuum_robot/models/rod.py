@@ -17,10 +17,10 @@ from continuum_robot.models.robot_model import Feedforward, RigidPart, Summary, 
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.routing import RoutedPath, turn_cuts
 from continuum_robot.robot.segments.segment import Segment
-from continuum_robot.rod.feedforward import clarke_feedforward
 from continuum_robot.rod.friction.capstans import actuator_mass_matrix
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 
 Array = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from continuum_robot.estimation.robot_shape import RollingShapeEstimator
+from continuum_robot.estimation.shape import RollingShapeEstimator
 from continuum_robot.mechanisms.rolling_joint.building import rolling_joint_of
-from continuum_robot.mechanisms.rolling_joint.drawing import RollingParts
 from continuum_robot.mechanisms.rolling_joint.feedforward import RollingFeedforward
+from continuum_robot.mechanisms.rolling_joint.unloaded_curve import RollingParts
 from continuum_robot.models.mechanism_model import MechanismModel
 from continuum_robot.models.robot_model import RigidPart, Summary
 from continuum_robot.robot.description import Robot

@@ -24,13 +24,13 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.action import LearnFloor
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.held_loads import HELD, MEASURED, UNTOLD, HeldLoads
 from continuum_robot.estimation.contact.kind import SEVERAL, ContactKind, ContactKinds, KindSettings
 from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS, ContactMonitor
 from continuum_robot.estimation.contact.settings import (
     METHODS,
     MonitorSettings,
+    contact_channels,
     default_location,
     default_settings,
 )

@@ -17,8 +17,8 @@ from continuum_robot.nodes.simulated.device import Sight
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.bodies.choosing import linked_curvature
-from continuum_robot.simulation.devices.fiber import FiberErrors, MeasuredCurvature, SimulatedFiber
+from continuum_robot.simulation.bodies.mechanisms import linked_curvature
+from continuum_robot.simulation.devices.sensors import FiberErrors, MeasuredCurvature, SimulatedFiber
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ from continuum_robot.nodes.stack.choices import ON_WIRES, SIMULATION_LEVELS
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.devices.sensors import SimulatedForceSensor
+from continuum_robot.simulation.wire.ports import Pacer
 
 UNLOADED = np.zeros(6)
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from std_srvs.srv import Trigger
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.robot_shape import AnyShapeEstimator
 from continuum_robot.estimation.sensor_watch import STACK_WATCH
+from continuum_robot.estimation.shape import AnyShapeEstimator
 from continuum_robot.estimation.shape_estimate import ShapeEstimate
 from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT, TrackedTip, TrackerSettings
 from continuum_robot.geometry.so3 import matrix_from_quaternion
@@ -34,7 +34,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import SHAPE_ESTIMATORS, made
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.fiber import curvature_matrix
-from continuum_robot.rod.tendon_modes import limiting_manifold
+from continuum_robot.rod.tendons import limiting_manifold
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]

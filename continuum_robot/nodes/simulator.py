@@ -36,8 +36,7 @@ from continuum_robot.simulation.contact import ContactLoad, load_contacts
 from continuum_robot.simulation.mujoco.world import load_world
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import Simulator, SimulatorReport
-from continuum_robot.simulation.truth import true_robot, truth_file
-from continuum_robot.simulation.truth_ring import TruthRingWriter
+from continuum_robot.simulation.truth import TruthRingWriter, true_robot, truth_file
 from continuum_robot.srv import InjectFault
 
 METHOD = "truth"

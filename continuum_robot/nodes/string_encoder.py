@@ -25,7 +25,7 @@ from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.truth import true_robot
 from continuum_robot.simulation.wire.link_strings import LinkedStringBoard
 from continuum_robot.srv import InjectFault

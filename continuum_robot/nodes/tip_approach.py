@@ -19,7 +19,7 @@ from continuum_robot.control.tip.approach import (
     TipApproach,
     approach_parameters,
 )
-from continuum_robot.mechanisms.equilibrium_modulation.building import modulation_of
+from continuum_robot.mechanisms.equilibrium_modulation.segment import modulation_of
 from continuum_robot.msg import Shape, TipState
 from continuum_robot.nodes.base import component as node
 from continuum_robot.nodes.base.diagnostics import StatusBuilder

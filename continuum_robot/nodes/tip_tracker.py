@@ -20,7 +20,7 @@ from continuum_robot.nodes.simulated.device import Sight
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
+from continuum_robot.simulation.devices.sensors import SimulatedTracker, TrackerErrors, true_tip
 
 PROGRAM = "the tracker's program, or a tracker in the robot file's hardware section,"
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
-from continuum_robot.geometry.antagonists import AntagonistManifold, ModulatedManifold
+from continuum_robot.geometry.tendon_modes import AntagonistManifold, ModulatedManifold
 from continuum_robot.robot.schema import quantity, refuse
 from continuum_robot.robot.traits import Traits
 

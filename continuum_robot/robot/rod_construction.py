@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from continuum_robot.geometry.antagonists import AntagonistManifold
 from continuum_robot.geometry.clarke import ClarkeManifold
+from continuum_robot.geometry.tendon_modes import AntagonistManifold
 from continuum_robot.robot.control_settings import COMPILED_LAWS, PID_LAW
 from continuum_robot.robot.segments.routing import RoutedPath
 from continuum_robot.robot.segments.segment import Segment

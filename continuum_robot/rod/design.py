@@ -2,6 +2,17 @@
 """Design tools: what tensions and forces do to a rod at an equilibrium, and the workspace of a routing (rucker fig. 2).
 
 At an equilibrium the Hessian H of the energy gives all of it: dc = H^-1 (J^T w - (dl/dc)^T dtau).
+
+Compliance of the tip of a controlled robot (:func:`tip_compliance`), of rod, tendons as springs and what the controller
+does to the spools, is derived here. With the rod's Hessian H (tensions and gravity included), the gradient G of the
+tendons' displacements, the map P from displacements to the controller's coordinates and stiffnesses k of the tendons, a
+small load f on the tip moves
+
+    H dc = J^T f + G^T dT,   dT = B dF,   P (G dc + diag(1/k) dT) = -dF / p.
+
+The controller's force F acts on its coordinates of the spools with the gain p, infinitely much with an integral. B
+makes tensions of it and keeps the least tension of every segment at the pretension, as muhmann (26) and (28) do. The
+pretension enters by k, where tendons stiffen with their tension, and by H, where their paths bend with the rod.
 """
 
 from __future__ import annotations
@@ -12,7 +23,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats.qmc import Halton
 
 from continuum_robot.errors import ConvergenceError, ParameterError, ReachError
@@ -20,6 +31,7 @@ from continuum_robot.geometry import so3
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, Equilibrium, equilibrium
+from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 
@@ -179,3 +191,68 @@ def workspace(rod: Rod, tensions: Vector) -> Workspace:
         represented=np.array([state.represented for state in found], dtype=bool),
         failed=failed,
     )
+
+
+def tendon_stiffness(robot: Robot, tension: ArrayLike) -> Vector:
+    """Stiffness of every tendon at its tension, shape (N,), N/m.
+
+    Parameters
+    ----------
+    tension : shape (N,), N; a slack tendon has none
+    """
+    pulled = np.asarray(tension, dtype=float)
+    stiffness = robot.tendon_stiffnesses_n_per_m
+    if robot.displaced_tendons is None:
+        stiffness = stiffness * (1 + robot.simulation.tendon_stiffening_per_n * pulled)
+    return np.where(pulled > 0, stiffness, 0.0)
+
+
+def tip_compliance(robot: Robot, c: ArrayLike, tension: ArrayLike, *, integral: bool = True) -> Vector:
+    """How far a small force on the tip moves it under control, shape (3, 3), m/N in base axes.
+
+    Parameters
+    ----------
+    c : coefficients of the rod, shape (n,)
+    tension : of all tendons, shape (N,), N
+
+    Raises
+    ------
+    ParameterError : a robot without control, a tendon that is slack, or a shape at the point of buckling
+    """
+    if robot.control is None:
+        raise ParameterError("robot", robot.name, "a robot file with a control section")
+    pulled = np.asarray(tension, dtype=float)
+    stiffness = tendon_stiffness(robot, pulled)
+    if not (stiffness > 0).all():
+        raise ParameterError("tension", pulled.tolist(), "tensions above 0 N: a slack tendon has no stiffness")
+    rod = Rod(robot)
+    shape = rod.checked(c)
+    hessian = Balance(rod).hessian(shape, pulled)
+    gradient = rod.displacement_gradient(shape)
+    pose, body = rod.moved(shape)
+    jacobian = pose[:3, :3] @ body[:3]
+    if robot.takes_displacements:
+        return _moved(jacobian, hessian + gradient.T @ (stiffness[:, None] * gradient), shape)
+    manifold = controlled_manifold(robot)
+    onto = manifold.clarke_matrix
+    distribute = onto.T.copy()
+    for rows in manifold.tendon_slices:
+        direction = np.asarray(manifold.shift_direction)[rows]
+        low = int(np.argmin(pulled[rows] / direction))
+        distribute[rows] -= np.outer(direction, distribute[rows][low] / direction[low])
+    give = onto @ (distribute / stiffness[:, None])
+    if not integral:
+        entries = robot.control.gains
+        gains = np.repeat([entry.p for entry in entries], manifold.coordinate_count // max(len(entries), 1))
+        if not (gains > 0).all():
+            raise ParameterError("control.gains.p", gains.tolist(), "gains above 0 N/m")
+        give = give + np.diag(1 / gains)
+    held = hessian + gradient.T @ distribute @ np.linalg.solve(give, onto @ gradient)
+    return _moved(jacobian, held, shape)
+
+
+def _moved(jacobian: Vector, held: Vector, shape: Vector) -> Vector:
+    """Compliance of the tip by the stiffness of the coefficients."""
+    if np.linalg.cond(held) > 1e12:
+        raise ParameterError("c", shape.tolist(), "a shape that is not at the point of buckling")
+    return np.asarray(jacobian @ np.linalg.solve(held, jacobian.T))

@@ -3,7 +3,7 @@
 
 The rod is the robot's, with the tendons' paths as ``displaced_tendons`` says. A tendon whose servo reads q has taken in
 gain q + zero. On its way through the robot dry friction acts against the sliding of its path
-(:mod:`continuum_robot.rod.friction.dry`), at most a fraction of the tension (Coulomb), that of the step before. Every
+(rod/friction/maxwell_slip.py), at most a fraction of the tension (Coulomb), that of the step before. Every
 sample is an equilibrium with friction from the last sample's anchors; rod/kernel/held.hpp. Where a reading jumps, the
 way between the samples is taken as straight. The first sample has no history: it is taken as free of friction.
 Derivatives of the shape with respect to the parameters are exact, those of the friction's memory included.
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.holding_force import HeldTendons
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.slopes import length_slope

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dposv, dpotrf
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.defect import defect
-from continuum_robot.rod.friction.dry import stop_force
+from continuum_robot.rod.friction.maxwell_slip import stop_force
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.kernel import reference
 from continuum_robot.rod.slopes import length_slope, terms_slope
@@ -62,7 +62,7 @@ _MULTIPLIERS = 12
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """Dry friction of the tendons' paths against the robot: Prandtl's stops, see rod/friction/dry.py."""
+    """Dry friction of the tendons' paths against the robot: Prandtl's stops, see rod/friction/maxwell_slip.py."""
 
     stiffness: Vector
     anchor_m: Vector

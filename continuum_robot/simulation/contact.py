@@ -226,7 +226,7 @@ class _Touch:
         elif presence > 0 and gap_m < 0:
             normal, friction = contact_force(
                 gap_m,
-                self.gap_gradient @ c_rate,
+                float(self.gap_gradient @ c_rate),
                 self.slip_jacobian @ c_rate,
                 contact.law,
             )

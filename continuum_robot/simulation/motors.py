@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +59,8 @@ class MotorModel:
     def first(self, count: int) -> MotorModel:
         """The first motors alone: of motors that share tendons there are fewer, all of one kind."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        arrays = {name: value[:count] for name, value in values.items() if isinstance(value, np.ndarray)}
-        return replace(self, **arrays, servo=None if self.servo is None else self.servo.first(count))
+        changed: dict[str, Any] = {k: value[:count] for k, value in values.items() if isinstance(value, np.ndarray)}
+        return replace(self, **changed, servo=None if self.servo is None else self.servo.first(count))
 
     def slip(self, position: Vector) -> MaxwellSlip | None:
         """The memory of the motors' dry friction, at rest; None where it builds up at once."""
@@ -84,7 +84,7 @@ class MotorModel:
         for _ in range(_FRICTION_ITERATIONS):
             damping, cogging = self.drag(position, pull @ rate)
             system = resisting + duration_s * pull.T @ (damping[:, None] * pull)
-            rate = np.linalg.solve(system, known - duration_s * cogging @ pull)
+            rate = np.asarray(np.linalg.solve(system, known - duration_s * cogging @ pull))
         return rate
 
     def drag(self, position: Vector, speed: Vector) -> tuple[Vector, Vector]:
@@ -102,9 +102,6 @@ class MotorModel:
             return force, duration_s * slope
         part = np.tanh(speed / FRICTION_SPEED_M_PER_S)
         return self.coulomb_n * part, self.coulomb_n / FRICTION_SPEED_M_PER_S * (1 - part**2)
-
-
-Vector: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.rod.friction.dry import moved_anchor
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, STIFFNESSES
+from continuum_robot.rod.friction.maxwell_slip import ELEMENTS, KNOTS, STIFFNESSES, moved_anchor
 from continuum_robot.rod.kernel import library as kernel
-from continuum_robot.rod.kernel.plant import CAPSTAN, MOTOR, Drive, Spool, State
+from continuum_robot.rod.kernel.call import CAPSTAN, MOTOR, Drive, Spool, State
 from continuum_robot.rod.rod import METHODS, Rod
 from continuum_robot.simulation.motors import FRICTION_SPEED_M_PER_S, MotorModel
 

@@ -16,7 +16,7 @@ from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
-from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
+from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.wiring import Wiring
 

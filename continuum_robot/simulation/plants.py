@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 
 ROD = "rod"

@@ -17,18 +17,18 @@ from continuum_robot.drivers.protocols import TendonActuators, TendonReading
 from continuum_robot.drivers.simulated_wires import simulator_folder
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.bodies.mechanisms import linked_count
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.link_server import LinkServer
 from continuum_robot.simulation.devices.own_link import OwnLink
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.effects import LEVELS, MUJOCO, WIRE, check_device_settings
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.faults import LEVELS, MUJOCO, WIRE, check_device_settings
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.mujoco.world import PlacedWorld
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import BoardSockets, SimulatedHardware
-from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
+from continuum_robot.simulation.wire.ports import Listener, make_folder, remove_folder
 
 STEP_NS = 1_000_000
 """Longest step in lock-step, ns."""
@@ -179,7 +179,7 @@ class Simulator:
         with self._lock:
             if self.now_s is None:
                 self.step(t_ns * 1e-9)
-            now_ns = round(self.now_s * 1e9)
+            now_ns = t_ns if self.now_s is None else round(self.now_s * 1e9)
             while now_ns < t_ns:
                 now_ns = min(t_ns, now_ns + STEP_NS)
                 self.step(now_ns * 1e-9)

@@ -28,8 +28,8 @@ from continuum_robot.runtime.cycle.assembly import QuietWatcher, cycle_period_s,
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
 from continuum_robot.runtime.cycle.forms import Form, compiled_form, interpreted_form
 from continuum_robot.runtime.pace import VirtualPace
-from continuum_robot.simulation.bodies.choosing import mechanism_body
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.bodies.mechanisms import mechanism_body
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware

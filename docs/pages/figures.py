@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.control.tendon_forces import distribute, initial_tension
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import MomentumObserver
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure
 from continuum_robot.geometry.arcs import backbone_poses
@@ -25,8 +25,7 @@ from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.rod.tendons import string_matrix
+from continuum_robot.rod.tendons import coefficients_from_clarke, string_matrix
 
 Array = NDArray[np.float64]
 Drawn = Callable[[Path], Path]

@@ -48,7 +48,7 @@ def run():
 def test_it_tracks_its_reference_without_slack_or_fault(run):
     loop, record, _ = run
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     free = (record["time_s"] > 1.8) & (record["time_s"] < 4.8)
     error = record["clarke"][free] - record["reference"][free]
     # 2 mm at the tendons are 1.8 degrees of bending; dry friction of the capstans reaches 100 N there.

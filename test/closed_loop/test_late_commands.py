@@ -11,7 +11,7 @@ from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.delay_margin import delay_margin_s
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 

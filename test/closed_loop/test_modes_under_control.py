@@ -13,7 +13,7 @@ from virtual_loop import VirtualLoop, rmse
 from continuum_robot.control.tuning import tune
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import clarke_from_modes
+from continuum_robot.rod.tendons import clarke_from_modes
 
 
 def followed(robot, duration_s, taut_n=None):
@@ -25,7 +25,7 @@ def followed(robot, duration_s, taut_n=None):
     across = np.eye(len(into)) - into @ np.linalg.pinv(into)
     record = loop.run(duration_s, lambda one: rest.append(across @ closed.clarke(one.body.plant.rod_displacement)))
     loop.close()
-    assert loop.fault_log == []
+    assert loop.faults == []
     return loop, record, np.array(rest)[record["time_s"] > 1.0]
 
 

@@ -11,13 +11,12 @@ from continuum_robot.control.tip.macro_micro import MACRO, MICRO, MacroMicroCont
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.experiments.experiment import experiments
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
-from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import ModulationForce, jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_moment_error, make_segment, modulation_of
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bodies.choosing import mechanism_body
+from continuum_robot.simulation.bodies.mechanisms import mechanism_body
 
 STEP_S = 1e-3
 
@@ -39,7 +38,7 @@ def test_the_loop_follows_bend_and_insertion_through_driver_and_safety(robot, se
     loop.reference_start_s = loop.now_s
     record = loop.run(6.0)
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     errors = record["clarke"] - record["reference"]
     assert np.abs(errors).max() < 2e-4
     assert np.abs(errors[-1]).max() < 5e-6

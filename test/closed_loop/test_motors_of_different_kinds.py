@@ -73,8 +73,8 @@ def test_tracking_is_that_of_the_robot_without_wires(active):
     direct = VirtualLoop(active.robot)
     direct.activate()
     record, without = active.run(1.2), direct.run(1.2)
-    assert not active.fault_log
-    assert not direct.fault_log
+    assert not active.faults
+    assert not direct.faults
     np.testing.assert_allclose(rmse(record, 0.6), rmse(without, 0.6), atol=2e-4)
 
 
@@ -99,7 +99,7 @@ def test_where_a_bus_falls_silent_the_others_motors_do_what_the_file_states(acti
     for tendon in tendons:
         active.hardware.inject("servo.silent" if hasattr(section, "port") else "board.silent", int(tendon))
     record = active.run(1.5)
-    assert DEVICE_FAULT in {name for _, name in active.fault_log}
+    assert DEVICE_FAULT in {name for _, name in active.faults}
     told = active.driver.devices.device_faults
     place = getattr(section, "port", "can")
     assert told, key
@@ -140,7 +140,7 @@ def test_boards_may_align_their_rotors_while_the_others_wait():
             loop.hardware.inject(fault, tendon)
     loop.activate()
     loop.run(0.5)
-    assert not loop.fault_log
+    assert not loop.faults
     loop.close()
 
 

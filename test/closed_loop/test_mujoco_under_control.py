@@ -10,7 +10,7 @@ import pytest
 from virtual_loop import VirtualLoop, rmse
 
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 
 pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
@@ -26,4 +26,4 @@ def test_it_tracks_within_a_millimetre_over_the_wires():
         loop.close()
     assert rmse(record, after_s=1.0).max() < 1e-3
     assert np.ptp(record["reference"][:, 0]) > 5e-3
-    assert not loop.fault_log
+    assert not loop.faults

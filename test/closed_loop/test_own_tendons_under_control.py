@@ -24,7 +24,7 @@ def ran(robot, duration_s, hardware=None, on_cycle=None):
     loop.activate()
     record = loop.run(duration_s, on_cycle)
     loop.close()
-    assert not loop.fault_log
+    assert not loop.faults
     return record
 
 

@@ -16,7 +16,7 @@ def test_a_pair_of_tendons_tracks_its_reference_in_its_plane():
     loop.activate(2 * loop.robot.limits.safe_n)
     record = loop.run(2.0)
     loop.close()
-    assert loop.fault_log == []
+    assert loop.faults == []
     assert record["clarke"].shape[1] == 1
     assert rmse(record, after_s=1.0).max() < 100e-6
     assert np.ptp(record["clarke"][:, 0]) > 0.009

@@ -12,9 +12,9 @@ from continuum_robot.control.limits import TensionLimiter
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 DT = 1e-3
 SUBSTEPS = 4

@@ -8,17 +8,15 @@ from virtual_loop import VirtualLoop
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonActuators
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.robot_shape import RollingShapeEstimator
 from continuum_robot.estimation.sensor_watch import WatchSettings
-from continuum_robot.estimation.shape import ShapeEstimator
+from continuum_robot.estimation.shape import RollingShapeEstimator, ShapeEstimator
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage, rolling_joint_of
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.simulation.bodies.choosing import mechanism_body
-from continuum_robot.simulation.bodies.mechanisms import RollingPlant
+from continuum_robot.simulation.bodies.mechanisms import RollingPlant, mechanism_body
 
 STEP_S = 1e-3
 
@@ -83,7 +81,7 @@ def test_the_loop_follows_a_reference_through_driver_and_safety(robot):
 
     record = loop.run(2.5, estimate)
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     errors = record["clarke"] - record["reference"]
     assert np.sqrt(np.mean(np.square(errors[1000:]))) < 5e-5
     assert np.min(record["command"]) >= robot.limits.minimum_n

@@ -46,7 +46,7 @@ def test_the_rod_follows_and_no_tendon_goes_slack():
             rows.append((true - running.desired.position, plant.tension, running.controller.clarke))
 
     loop.run(5.5, look)
-    assert not loop.fault_log
+    assert not loop.faults
     assert loop.controller.unsolved == 0
     error, tension, _ = (np.array(column) for column in zip(*rows, strict=True))
     assert np.sqrt(np.mean(error**2, axis=0)).max() < 5e-5
@@ -63,7 +63,7 @@ def test_it_holds_still_where_it_was_activated():
     fastest = np.abs(np.diff(moved, axis=0)).max() / loop.period_s
     assert fastest < 3 * np.abs(moved[-1] - moved[0]).max() + 1e-9, "the pretension comes within a second, evenly"
     assert np.ptp(moved[-40:], axis=0).max() < 1e-6, "dry friction and encoder steps leave no limit cycle"
-    assert not loop.fault_log
+    assert not loop.faults
 
 
 def test_tip_and_loads_that_are_measured_correct_a_robot_that_is_not_as_its_file():

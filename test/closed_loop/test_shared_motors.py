@@ -41,7 +41,7 @@ def followed(robot, duration_s=3.0, *, after_s=2.0, hardware=None):
 def test_a_pair_on_one_servo_follows_in_its_plane_and_keeps_its_preload():
     robot = pair()
     loop, rows = followed(robot)
-    assert not loop.fault_log
+    assert not loop.faults
     assert loop.controller.unsolved == 0
     # 0.02 N.m of dry friction at 28 kg and 12 Hz are 0.07 mm; its turns let the strip swing.
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
@@ -54,7 +54,7 @@ def test_coupled_gears_do_what_two_servos_do():
     values = pair_values([[1.0, 0.0], [0.3, 1.0]], 0.0)
     values["control"]["pretension_n"] = 3.0
     loop, rows = followed(made(values))
-    assert not loop.fault_log
+    assert not loop.faults
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
     assert rows[:, 3:5].min() > 1.5
 
@@ -63,10 +63,10 @@ def test_a_stop_leads_the_pair_to_the_straight_robot_within_its_range():
     robot = pair()
     loop, rows = followed(robot, 2.6)
     assert abs(rows[-1, 1]) > 1e-3
-    loop.control(on=False)
+    loop.attend(on=False)
     commands = []
     loop.run(2.0, lambda running: commands.append(np.array(running.safety.commanded)))
-    assert [name for _, name in loop.fault_log] == ["command_timeout"]
+    assert [name for _, name in loop.faults] == ["command_timeout"]
     coupling, commands = coupling_of(robot), np.array(commands)
     commands = commands[np.isfinite(commands).all(axis=1)]
     np.testing.assert_allclose((commands - coupling.offset_m) @ coupling.missed, 0.0, atol=1e-9)
@@ -78,7 +78,7 @@ def test_a_motor_that_goes_off_leaves_both_tendons_and_is_a_fault():
     loop, _ = followed(pair(), 1.5)
     loop.body.inject("device_fault", 0)
     loop.run(1.0)
-    assert [name for _, name in loop.fault_log] == ["device_fault"]
+    assert [name for _, name in loop.faults] == ["device_fault"]
     # No servo holds the strip any more: it springs back, but for the motor's dry friction.
     assert abs(loop.controller.manifold.clarke(loop.body.plant.rod_displacement)[0]) < 3e-3
     assert np.isfinite(loop.body.plant.displacement).all()
@@ -186,14 +186,14 @@ def test_johnstons_robot_moves_on_its_two_motors_as_on_four_halves():
 def test_johnstons_robot_follows_on_its_two_motors():
     doubled = 2 * load_robot("vanderbilt_segment").actuators.rotor_inertia_kg_m2
     loop, rows = followed(johnstons(transmission=OPPOSITE, actuators={"rotor_inertia_kg_m2": doubled}), 4.0)
-    assert not loop.fault_log
+    assert not loop.faults
     assert loop.controller.unsolved == 0
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 2e-4
 
 
 def test_one_motor_that_takes_tensions_follows_and_keeps_the_preload():
     loop, rows = followed(made(tension_values()), 3.0, after_s=1.5)
-    assert not loop.fault_log
+    assert not loop.faults
     # 0.02 N.m of dry friction are 2 N, beside 2.4 N that bend the strip.
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < 1e-3
     np.testing.assert_allclose(rows[:, 3] + rows[:, 4], 2 * PRELOAD_N, atol=0.05)
@@ -221,10 +221,10 @@ def test_faults_of_johnstons_motors_leave_them_idle_and_the_wires_at_their_prelo
     if fault:
         loop.body.inject(fault, tendon, magnitude)
     else:
-        loop.control(on=False)
+        loop.attend(on=False)
     loop.run(0.5, lambda running: tensions.append(running.body.plant.tension))
-    assert [name for _, name in loop.fault_log] == [found]
-    assert loop.fault_log[0][0] - begin_s < within_s
+    assert [name for _, name in loop.faults] == [found]
+    assert loop.faults[0][0] - begin_s < within_s
     np.testing.assert_allclose(loop.safety.commanded, 416.0)
     assert loop.safety.released
     np.testing.assert_allclose(np.array(tensions), 416.0, atol=30.0)
@@ -240,11 +240,11 @@ def test_a_transmission_stands_before_emulated_devices_too(robot, rmse_m):
     robot = wired(robot)
     loop, rows = followed(robot, 1.5, after_s=1.0, hardware=SimulatedHardware(robot))
     assert loop.actuators.actuators.tendon_count == robot.motor_count
-    assert not loop.fault_log
+    assert not loop.faults
     assert np.sqrt(np.mean((rows[:, 1] - rows[:, 2]) ** 2)) < rmse_m
     loop.body.inject("stuck_motor", robot.tendon_count - 1)
     loop.run(0.4)
-    assert [name for _, name in loop.fault_log] == ["frozen_reading"]
+    assert [name for _, name in loop.faults] == ["frozen_reading"]
     loop.close()
 
 

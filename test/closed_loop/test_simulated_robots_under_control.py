@@ -41,7 +41,7 @@ def with_control(robot, gains=None, **control):
 def test_the_five_tendon_robot_tracks_the_papers_chirp_without_slack(loop):
     record = loop.run(6.0)
     assert loop.safety.state == "active"
-    assert not loop.fault_log
+    assert not loop.faults
     error = rmse(record)
     assert error[0] < 1e-4
     assert error[1] < 1e-4
@@ -55,7 +55,7 @@ def test_two_segments_track_four_chirps_without_slack():
     loop = VirtualLoop(robot)
     loop.activate()
     record = loop.run(5.0)
-    assert not loop.fault_log
+    assert not loop.faults
     assert np.all(rmse(record) < 4e-4)
     assert record["tension"][record["time_s"] > 2].min() > 0
 
@@ -76,7 +76,7 @@ def test_the_robot_of_two_modal_segments_comes_up_from_its_sag_and_tracks_withou
 
     loop.reference = Blended()
     record = loop.run(2.5)
-    assert not loop.fault_log
+    assert not loop.faults
     assert record["tension"][record["time_s"] > 1.5].min() > 10
     assert np.all(rmse(record, 1.5) < 4e-3)
 
@@ -90,7 +90,7 @@ def test_pd_tracks_too_but_with_the_error_that_the_integral_removes(five_tendon_
         loop = VirtualLoop(robot, plant=five_tendon_plant)
         loop.activate()
         errors[name] = rmse(loop.run(6.0))[0]
-        assert not loop.fault_log
+        assert not loop.faults
     assert errors["pid"] < errors["pd"] < 3e-4
 
 
@@ -101,7 +101,7 @@ def test_tracking_bears_the_delays_that_the_gains_were_chosen_for(delay_ms):
     loop = VirtualLoop(robot)
     loop.activate()
     record = loop.run(4.0)
-    assert not loop.fault_log
+    assert not loop.faults
     assert rmse(record)[0] < 1e-4
 
 
@@ -127,7 +127,7 @@ def test_activation_is_bumpless(loop):
 def test_reactivation_while_bent_does_not_jump(loop):
     loop.run(2.4)
     loop.safety.deactivate()
-    loop.control(on=False)
+    loop.attend(on=False)
     loop.run(0.08)
     loop.activate()
     record = loop.run(0.05)
@@ -138,9 +138,9 @@ def test_reactivation_while_bent_does_not_jump(loop):
 def test_a_killed_controller_ends_in_the_safe_state_within_the_timeout(loop):
     loop.run(1.0)
     killed_s = loop.now_s
-    loop.control(on=False)
+    loop.attend(on=False)
     record = loop.run(0.6)
-    (fault_s, name) = loop.fault_log[0]
+    (fault_s, name) = loop.faults[0]
     assert name == tendon_faults.COMMAND_TIMEOUT
     assert killed_s < fault_s <= killed_s + FIVE_TENDON.limits.command_timeout_s + 2e-3
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
@@ -178,7 +178,7 @@ def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, te
     loop.run(0.5)
     loop.actuators.inject(fault, tendon, magnitude)
     record = loop.run(1.0)
-    assert expected in [name for _, name in loop.fault_log]
+    assert expected in [name for _, name in loop.faults]
     assert loop.safety.state == "safe"
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
     assert np.isfinite(record["command"]).all()
@@ -191,7 +191,7 @@ def test_each_fault_latches_the_safe_state_and_is_recovered_from(loop, fault, te
     assert loop.safety.reset() == ()
     assert loop.safety.state == "inactive"
     assert loop.safety.last_fault
-    loop.fault_log.clear()
+    loop.faults.clear()
     loop.driver.power_off()
     loop.activate(FIVE_TENDON.control.pretension_n, 0.5)  # slack is taken up first
     record = loop.run(1.5)
@@ -214,7 +214,7 @@ def test_a_snapped_tendon_shows_as_inconsistent_displacements(loop):
     loop.run(1.0)
     loop.actuators.inject(faults.SNAPPED_TENDON, 0)
     loop.run(2.0)
-    assert loop.fault_log[0][1] in (
+    assert loop.faults[0][1] in (
         tendon_faults.INCONSISTENT_DISPLACEMENT,
         tendon_faults.DISPLACEMENT_OUT_OF_RANGE,
     )
@@ -224,7 +224,7 @@ def test_the_emergency_stop_latches_until_it_is_released_and_reset(loop):
     loop.run(1.0)
     loop.safety.estop("button", held=True)
     record = loop.run(0.5)
-    assert loop.fault_log == [(record["time_s"][0], tendon_faults.ESTOP)]
+    assert loop.faults == [(record["time_s"][0], tendon_faults.ESTOP)]
     np.testing.assert_allclose(record["command"][-1], FIVE_TENDON.limits.safe_n)
     assert loop.safety.reset() == (tendon_faults.ESTOP,)
     loop.safety.release_estop()
@@ -240,13 +240,13 @@ def test_until_the_first_command_the_measured_tension_is_held(five_tendon_plant)
     five_tendon_plant.reset()
     loop = VirtualLoop(FIVE_TENDON, plant=five_tendon_plant, safety_settings=SafetySettings(activation_grace_s=0.3))
     loop.activate()
-    loop.control(on=False)
+    loop.attend(on=False)
     held = loop.safety.commanded
     record = loop.run(0.39)
     assert loop.safety.state == "active"
     np.testing.assert_array_equal(record["command"], np.broadcast_to(held, record["command"].shape))
     loop.run(0.02)
-    assert loop.fault_log[0][1] == tendon_faults.COMMAND_TIMEOUT
+    assert loop.faults[0][1] == tendon_faults.COMMAND_TIMEOUT
 
 
 def test_nine_geared_servos_that_stick_run_without_a_fault():
@@ -255,6 +255,6 @@ def test_nine_geared_servos_that_stick_run_without_a_fault():
     loop = VirtualLoop(robot)
     loop.activate(robot.control.pretension_n)
     record = loop.run(4.0)
-    assert not loop.fault_log
+    assert not loop.faults
     assert np.all(rmse(record) < 5e-4)
     assert record["tension"][500:].min() > 1.0

@@ -25,6 +25,7 @@ class Rig:
 
     def __init__(self, level, namespace, *, own_driver=False):
         self.level, self.namespace, self.own_driver = level, namespace, own_driver
+        self.motors = True  # switched on: a step moves them
         self.simulator = Simulator(ROBOT, level, namespace=namespace, own_driver=own_driver)
 
     @property
@@ -78,7 +79,7 @@ def run(rig, duration_s):
     loop.activate()
     record = loop.run(duration_s)
     loop.actuators.close()
-    assert not loop.fault_log
+    assert not loop.faults
     return record
 
 
@@ -121,6 +122,6 @@ def test_boards_that_are_gone_end_in_the_safe_state(rig):
     for board in one.simulator.hardware.boards.values():
         board.wire.close()
     record = loop.run(0.3)
-    assert DEVICE_FAULT in {name for _, name in loop.fault_log}
+    assert DEVICE_FAULT in {name for _, name in loop.faults}
     assert record["state"][-1] == "safe"
     loop.actuators.close()

@@ -10,7 +10,7 @@ from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOTS = ("rucker_helical", "rucker", "mixed_routing")
 SHAPE_EVERY = 10  # cycles
@@ -27,7 +27,7 @@ def loop(request):
 @pytest.mark.parametrize("loop", ROBOTS, indirect=True)
 def test_references_are_tracked_without_fault_and_without_slack(loop):
     record = loop.run(3.0)
-    assert loop.fault_log == []
+    assert loop.faults == []
     assert rmse(record, after_s=1.0).max() < 120e-6
     settled = record["time_s"] > 1.0
     assert record["tension"][settled].min() > 0
@@ -82,7 +82,7 @@ def test_the_tip_is_brought_to_a_target_that_the_linear_shape_misses(loop):
     # Cogging shakes the coordinates by 0.1 mm, and the tip by fifteen times as much: the mean place counts.
     places = []
     loop.run(2.0, lambda _loop: places.append(tip()) if loop.cycle % SHAPE_EVERY == 0 else None)
-    assert loop.fault_log == []
+    assert loop.faults == []
     assert begun > 5e-3
     assert missed > 1e-3
     assert np.linalg.norm(np.mean(places, axis=0) - target) < 1e-3

@@ -41,7 +41,7 @@ def tracked(robot, duration_s=2.0):
     loop.reference = Blended(loop.controller.manifold.clarke(loop.reading.displacement_m), loop.reference)
     loop.reference_start_s = loop.now_s
     record = loop.run(duration_s)
-    assert not loop.fault_log
+    assert not loop.faults
     kept = record["time_s"] > loop.reference_start_s + 1.0
     return (record["clarke"] - record["reference"])[kept]
 

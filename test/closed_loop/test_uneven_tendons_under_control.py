@@ -26,7 +26,7 @@ def test_a_segment_with_uneven_tendons_tracks_its_reference(strategy):
     loop.activate(2 * loop.robot.limits.safe_n)
     record = loop.run(2.5)
     loop.close()
-    assert loop.fault_log == []
+    assert loop.faults == []
     assert record["clarke"].shape[1] == 2
     assert rmse(record, after_s=1.0).max() < 300e-6
     assert record["tension"][record["time_s"] > 1.0].min() > 0

@@ -36,7 +36,7 @@ def test_tracking_over_the_wires_is_as_good_as_without(active):
     direct = VirtualLoop(ROBOT)
     direct.activate()
     record, without = active.run(3.5), direct.run(3.5)
-    assert not active.fault_log
+    assert not active.faults
     # A reading is a cycle older and quantised by the encoder's counts.
     np.testing.assert_allclose(rmse(record), rmse(without), atol=30e-6)
     assert record["tension"][500:].min() > 0.1
@@ -74,7 +74,7 @@ def test_each_fault_ends_in_the_safe_state(active, fault, tendon, magnitude, exp
     peak_before = active.run(0.5)["tension"].max()
     active.hardware.inject(fault, tendon, magnitude)
     record = active.run(1.5)
-    names = {name for _, name in active.fault_log}
+    names = {name for _, name in active.faults}
     assert expected in names or DEVICE_FAULT in names, names
     assert record["state"][-1] == "safe"
     assert record["command"][-1] == pytest.approx(np.full(5, ROBOT.limits.safe_n))

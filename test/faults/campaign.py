@@ -21,7 +21,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.stop_policy import RELEASE
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import wired
-from continuum_robot.simulation.wire.servo_line import UNPLUGGED
+from continuum_robot.simulation.wire.ports import UNPLUGGED
 from faults import kinds as table
 from faults.actions import ROBOTS, happen
 from faults.judge import REST_S, Truth

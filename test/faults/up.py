@@ -36,9 +36,9 @@ from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.parts import self_contained
 from continuum_robot.robot.loading import find_robot_file, load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.assembly import cycle_period_s
-from continuum_robot.simulation.truth_ring import TruthRingReader
+from continuum_robot.simulation.truth import TruthRingReader
 from faults.campaign import move_of
 from faults.judge import Truth, has_stopped, shock_n
 from faults.kinds import INJECTION_TIMES, MOVE_S, SAFE, UP, Kind, known_after_s, limits_of, moments

@@ -38,7 +38,7 @@ from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterEr
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation import faults as devices
 from faults.actions import on_bus
 from faults.judge import DEVIATION_M, TORQUE_MARGIN_N

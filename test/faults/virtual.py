@@ -17,8 +17,7 @@ from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.drivers.safety.tendon_safety import ACTIVE, SAFE
 from continuum_robot.errors import ContinuumRobotError, DeviceError
 from continuum_robot.estimation.shape import ShapeEstimator
-from continuum_robot.identification.procedures.homing import Homing, HomingSettings
-from continuum_robot.identification.procedures.load_onset import homing_of
+from continuum_robot.identification.procedures.homing import Homing, HomingSettings, homing_of
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.faults import HOT_MOTOR, SLACK_TENDON

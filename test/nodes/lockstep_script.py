@@ -27,7 +27,7 @@ from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.clock import START_NS
-from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.bodies.mechanisms import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, link_path
 
 NODES = {

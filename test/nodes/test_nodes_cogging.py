@@ -11,7 +11,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 from rclpy.parameter import Parameter
 
 from continuum_robot.identification.cogging_fit import CoggingFit
-from continuum_robot.identification.procedures.cogging_record import cogging_path, make_cogging_record
+from continuum_robot.identification.procedures.record import cogging_path, make_cogging_record
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot

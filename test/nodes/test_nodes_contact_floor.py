@@ -15,7 +15,7 @@ from ros_contact import touched_stack
 from ros_goal import Goal
 
 from continuum_robot.estimation.contact.settings import default_settings
-from continuum_robot.identification.procedures.floor_record import floor_path, load_floor
+from continuum_robot.identification.procedures.record import floor_path, load_floor
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.long]

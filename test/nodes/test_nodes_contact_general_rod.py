@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from ros_contact import touched_stack
 
-from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.settings import contact_channels
 from continuum_robot.robot.loading import load_robot
 
 pytestmark = [pytest.mark.ros, pytest.mark.long]

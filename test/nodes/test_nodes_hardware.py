@@ -26,7 +26,7 @@ from continuum_robot.nodes.string_encoder import StringEncoder
 from continuum_robot.nodes.tendon_driver import TendonDriver
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 pytestmark = [pytest.mark.ros, pytest.mark.real_time]
 

@@ -16,7 +16,7 @@ from continuum_robot.nodes.base.waiting import Waiting
 from continuum_robot.nodes.reference.trajectory_action import TrajectoryGoals, installed_action
 from continuum_robot.nodes.topics import conversions
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 pytestmark = [pytest.mark.ros]
 

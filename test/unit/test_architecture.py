@@ -138,7 +138,7 @@ KIND = re.compile(
     r"|\b(if|not|and|or) (self\.)?_?robot\.segments\b(?!\[)"
 )
 MAKES_PARTS = {
-    "mechanisms/equilibrium_modulation/building.py",
+    "mechanisms/equilibrium_modulation/segment.py",
     "mechanisms/rolling_joint/building.py",
 }
 

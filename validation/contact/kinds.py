@@ -34,7 +34,6 @@ from continuum_robot.estimation.contact.kind import (
 )
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.models.making import robot_model
-from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
@@ -154,7 +153,8 @@ def _push(name: str, fraction: float, force_n: tuple[float, float, float], lengt
 
 def _cage(robot: Robot, at: Array, settings: KindCases) -> tuple[Contact, ...]:
     """Walls on four sides of four points, where the model has them."""
-    drawing, walls = robot_model(robot).drawing(), []
+    drawing = robot_model(robot).drawing()
+    walls: list[Contact] = []
     coefficients = drawing.coefficients(at)
     for fraction in _CAGE_PLACES:
         pose = np.asarray(drawing.pose(coefficients, fraction * robot.length_m))
@@ -186,18 +186,13 @@ def kinds(progress: Progress, settings: KindCases) -> Any:
     numbers: dict[str, object] = {"cases": len(every)}
     by_plant: dict[str, list[str]] = {}
     for plant in settings.plants:
-        make = partial(PLANTS[plant], robot, actuation="motors")
-        touched = TouchedRobot(robot, settings.seed)
+        touched = TouchedRobot(robot, plant, settings.seed)
         progress(f"{plant}: free motion")
-        touched.learn(
-            lambda make=make: make(rng=np.random.default_rng(settings.seed)),
-            [case.motion for case in every if case.kind == NO_CONTACT],
-        )
+        touched.learn([case.motion for case in every if case.kind == NO_CONTACT])
         by_plant[plant] = []
         for index, case in enumerate(every):
             progress(f"{plant}: case {index + 1} of {len(every)}, {case.kind or 'no contact'}")
-            body = make(rng=np.random.default_rng(settings.seed), contacts=case.contacts)
-            by_plant[plant].append(kind_of(touched.move(body, case.motion, ReactionSettings()).kinds))
+            by_plant[plant].append(kind_of(touched.move(case.motion, contacts=case.contacts).kinds))
         right = [found == case.kind for found, case in zip(by_plant[plant], every, strict=True)]
         numbers[f"right_{plant}"] = int(np.sum(right))
         for kind in _TRUE:

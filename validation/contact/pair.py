@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from continuum_robot.estimation.contact.location import PairEstimate
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plants import PLANTS
 from validation.contact.kinds import Way
@@ -159,26 +157,18 @@ def _largest(values: Array) -> float | None:
 
 
 def _on(robot: Robot, name: str, plant: str, settings: PairCases, progress: Progress) -> list[Pushed]:
-    make = partial(PLANTS[plant], robot, actuation="motors")
-    touched = TouchedRobot(robot, settings.seed)
-    free = make(rng=np.random.default_rng(settings.seed))
-    nothing = np.zeros(robot.coordinate_count)
-    sagging = controlled_manifold(robot).clarke(free.rod_displacement)
+    touched = TouchedRobot(robot, plant, settings.seed)
+    sagging, nothing = touched.at_rest(), np.zeros(robot.coordinate_count)
     bent = nothing.copy()
     bent[0] = _BEND_M
     progress(f"{name}, {plant}: free motion")
-    touched.learn(
-        lambda: make(rng=np.random.default_rng(settings.seed)),
-        [Way([sagging, nothing, 2.5 * bent, nothing], [0.0, 3.0, 6.0, 9.0])],
-    )
+    touched.learn([Way([sagging, nothing, 2.5 * bent, nothing], [0.0, 3.0, 6.0, 9.0])])
     motion = Way([sagging, bent, bent], [0.0, 2.5, 5.0])
     found = []
     cases = _pushes(settings)
     for number, (fractions, forces_n) in enumerate(cases, 1):
         progress(f"{name}, {plant}: case {number} of {len(cases)}")
-        contacts = _contacts(fractions, forces_n, robot.length_m)
-        body = make(rng=np.random.default_rng(settings.seed), contacts=contacts)
-        run = touched.move(body, motion, ReactionSettings())
+        run = touched.move(motion, contacts=_contacts(fractions, forces_n, robot.length_m))
         pair = run.pairs[len(run.pairs) // 2] if run.pairs else None
         found.append(Pushed(name, plant, fractions, forces_n, robot.length_m, len(run.pairs), pair))
     return found

@@ -99,20 +99,16 @@ def reaction(progress: Progress, settings: ReactionCases) -> Any:
     every = list(cases(settings))
     size = robot.coordinate_count
     for kind in PLANTS if settings.plant == _BOTH else [settings.plant]:
-        make = partial(PLANTS[kind], robot, actuation="motors")
-        touched = TouchedRobot(robot, settings.seed)
+        touched = TouchedRobot(robot, kind, settings.seed)
         progress(f"{kind}: free motion")
-        touched.learn(
-            lambda make=make: make(rng=np.random.default_rng(settings.seed)),
-            [bend(settings, size, speed) for speed in settings.speeds_m_per_s],
-        )
+        touched.learn([bend(settings, size, speed) for speed in settings.speeds_m_per_s])
         runs[kind] = {strategy: [] for strategy in STRATEGIES}
         for index, case in enumerate(every):
             progress(f"{kind}: case {index + 1} of {len(every)}")
             motion = bend(settings, size, case.speed_m_per_s)
             for strategy in STRATEGIES:
-                plant = make(rng=np.random.default_rng(settings.seed), contacts=(wall(robot, case, settings),))
-                runs[kind][strategy].append(touched.move(plant, motion, ReactionSettings(strategy=strategy)))
+                answer, walls = ReactionSettings(strategy=strategy), (wall(robot, case, settings),)
+                runs[kind][strategy].append(touched.move(motion, answer, contacts=walls))
         numbers |= _numbers(runs[kind], "" if kind == "rod" else f"_{kind}")
     return numbers, partial(_draw, every, runs)
 

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
-from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.tendon_modes import controlled_manifold
 from continuum_robot.simulation.plants import PLANTS
 from validation.contact.kinds import Way
 from validation.contact.touched_robot import Felt, TouchedRobot, wall_at
@@ -95,16 +93,14 @@ def screw(progress: Progress, settings: ScrewCases) -> Any:
 
 
 def _on(robot: Robot, plant: str, settings: ScrewCases, progress: Progress) -> list[Pressed]:
-    make = partial(PLANTS[plant], robot, actuation="motors")
-    touched = TouchedRobot(robot, settings.seed)
+    touched = TouchedRobot(robot, plant, settings.seed)
     nothing = np.zeros(robot.coordinate_count)
     bent = nothing.copy()
     bent[::2] = settings.amplitude_m
-    sagging = controlled_manifold(robot).clarke(make(rng=np.random.default_rng(settings.seed)).rod_displacement)
     begun_s = _BEGUN_S + 1.0
-    motion = Way([sagging, nothing, nothing, bent], [0.0, _BEGUN_S, begun_s, begun_s + settings.duration_s])
+    motion = Way([touched.at_rest(), nothing, nothing, bent], [0.0, _BEGUN_S, begun_s, begun_s + settings.duration_s])
     progress(f"{plant}: free motion")
-    touched.learn(lambda: make(rng=np.random.default_rng(settings.seed)), [motion])
+    touched.learn([motion])
     ends_m = np.cumsum([segment.length_m for segment in robot.segments])
     found = []
     for fraction in (*settings.fractions, np.nan):
@@ -113,8 +109,7 @@ def _on(robot: Robot, plant: str, settings: ScrewCases, progress: Progress) -> l
         if not np.isnan(fraction):
             arc_length_m = float(fraction) * robot.length_m
             walls = [wall_at(robot, arc_length_m, _TOUCH * bent, _BEYOND * bent, settings.stiffness_n_per_m)]
-        body = make(rng=np.random.default_rng(settings.seed), contacts=walls)
-        run = touched.move(body, motion, ReactionSettings())
+        run = touched.move(motion, contacts=walls)
         # Of the free motion what would be the touch: as long before its end.
         begins_s = _FROM_S if walls else begun_s + 0.5 * settings.duration_s
         counted = (run.felt_s > begins_s) & (run.felt_s < begins_s + 0.4 * settings.duration_s)

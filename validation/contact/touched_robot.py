@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,10 +23,10 @@ from continuum_robot.estimation.sensor_watch import STACK_WATCH
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.control_settings import ReactionSettings
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
-from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
+from continuum_robot.simulation.plants import PLANTS
 from continuum_robot.testing.virtual_stack import SlowReference, VirtualStack
 
 Array = NDArray[np.float64]
@@ -140,30 +141,40 @@ class Sensing:
 
 
 class TouchedRobot:
-    """A robot with what feels it and answers; one motion after the other, each on a plant of its own."""
+    """A robot with what feels it and answers; one motion after the other, each on a plant of its own.
 
-    def __init__(self, robot: Robot, seed: int) -> None:
-        self.robot, self._seed = robot, seed
+    ``true`` is what moves, if not ``robot``, which the stack knows.
+    """
+
+    def __init__(self, robot: Robot, plant: str, seed: int, true: Robot | None = None) -> None:
+        self.robot, self._true, self._kind, self._seed = robot, true or robot, plant, seed
         self._sensing = Sensing(robot)
         self.monitor = self._sensing.monitor
         self._manifold = controlled_manifold(robot)
         self._floor: Floor | None = None
 
-    def learn(self, plants: Callable[[], Plant], motions: Sequence[Reference]) -> None:
+    def learn(self, motions: Sequence[Reference]) -> None:
         """Learn the floor of free motion."""
         monitor, self._floor = self.monitor, None
         monitor.use_floor(None)
         monitor.learn_floor(True)
         for motion in motions:
-            self.move(plants(), motion, ReactionSettings())
+            self.move(motion)
         monitor.learn_floor(False)
         self._floor = monitor.floor
 
-    def move(self, plant: Plant, motion: Reference, answer: ReactionSettings) -> Run:
-        """A motion, from rest, and a while after it."""
+    def at_rest(self) -> Array:
+        """Coordinates of the robot at rest before its motors pull, (n,), m."""
+        plant = PLANTS[self._kind](self._true, actuation="motors", rng=np.random.default_rng(self._seed))
+        return self._manifold.clarke(plant.rod_displacement)
+
+    def move(self, motion: Reference, answer: ReactionSettings | None = None, **touched_by: Any) -> Run:
+        """A motion, from rest, and a while after it; ``touched_by``: contacts or world of the plant."""
+        rng = np.random.default_rng(self._seed)
+        plant = PLANTS[self._kind](self._true, actuation="motors", rng=rng, **touched_by)
         stack = VirtualStack(self.robot, plant, seed=self._seed)
         self._sensing.begin(stack, self._floor, self._seed)
-        reaction = ContactReaction(self.robot, answer)
+        reaction = ContactReaction(self.robot, answer or ReactionSettings())
         current, detected_s, given_up_m = motion.at(0.0), np.nan, 0.0
         rows: list[tuple[float, float]] = []
         felt: list[tuple[float, Felt]] = []

@@ -7,7 +7,6 @@ The force is the sum of the true forces on all walls.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from continuum_robot.robot.control_settings import COMPLY, IGNORE, ReactionSetti
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.simulation.plant import Plant
+from continuum_robot.simulation.plants import MUJOCO
 from validation.contact.touched_robot import Run, TouchedRobot
 
 Array = NDArray[np.float64]
@@ -64,12 +63,6 @@ class Turns:
         return ClarkeReference(size * circle, size * turning + rate * circle, np.zeros(self._count))
 
 
-def _plants(settings: TubeSettings) -> Callable[..., Plant]:
-    from continuum_robot.simulation.mujoco.plant import MujocoPlant  # noqa: PLC0415 - an extra
-
-    return partial(MujocoPlant, load_robot(settings.robot), actuation="motors")
-
-
 @experiment(
     "contact.tube",
     "no paper: control/contact_reaction.py in a world of MuJoCo",
@@ -80,17 +73,16 @@ def tube(progress: Progress, settings: TubeSettings) -> Any:
     """Turns that are larger than the bent tube around the robot: comply against ignore."""
     from continuum_robot.simulation.mujoco.world import load_world  # noqa: PLC0415 - an extra
 
-    robot, make = load_robot(settings.robot), _plants(settings)
+    robot = load_robot(settings.robot)
     world = load_world(settings.world or shipped_file("worlds/tube.yaml"))
-    touched = TouchedRobot(robot, settings.seed)
+    touched = TouchedRobot(robot, MUJOCO, settings.seed)
     motion = Turns(robot.coordinate_count, settings)
     progress("free motion")
-    touched.learn(lambda: make(rng=np.random.default_rng(settings.seed)), [motion])
+    touched.learn([motion])
     runs: dict[str, Run] = {}
     for strategy in STRATEGIES:
         progress(strategy)
-        plant = make(rng=np.random.default_rng(settings.seed), world=world)
-        runs[strategy] = touched.move(plant, motion, ReactionSettings(strategy=strategy))
+        runs[strategy] = touched.move(motion, ReactionSettings(strategy=strategy), world=world)
     mean = {strategy: float(np.mean(run.force_n)) for strategy, run in runs.items()}
     numbers: dict[str, object] = {
         "peak_force_ratio_comply": runs[COMPLY].peak_n / runs[IGNORE].peak_n,

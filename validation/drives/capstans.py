@@ -27,7 +27,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.friction.capstans import driven_segments
-from continuum_robot.simulation.calibration_motion import simulate_calibration
+from continuum_robot.simulation.benches import simulate_calibration
 from continuum_robot.simulation.plants import ROD
 from validation.drives.found_values import OF_VALUES, FoundValues, case_numbers, draw_values
 

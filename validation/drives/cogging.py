@@ -165,7 +165,7 @@ def _line(robot: Robot, settings: CoggingSettings, table: Array | None, m_per_tu
 
     def look(_stack: VirtualStack) -> None:
         if stack.now_s >= begin_s:
-            rows.append((stack.now_s - begin_s, manifold.clarke(stack.plant.rod_displacement)))
+            rows.append((stack.now_s - begin_s, manifold.clarke(plant.rod_displacement)))
 
     stack.follow(way, SETTLE_S + 1.0 + settings.duration_s, look)
     stack.close()
@@ -179,7 +179,9 @@ def _truth(plant: Plant, m_per_turn: Array, entries: int) -> Array:
     if motor is None:
         raise ParameterError("plant", type(plant).__name__, "a plant with motors")
     place = m_per_turn[:, None] * np.arange(entries) / entries
-    return np.asarray(motor.cogging_n * np.sin(motor.cogging_rad_per_m * place + motor.cogging_phase_rad[:, None]))
+    return np.asarray(
+        motor.cogging_n[:, None] * np.sin(motor.cogging_rad_per_m[:, None] * place + motor.cogging_phase_rad[:, None])
+    )
 
 
 def _draw(cases: list[Case], figure: Figures) -> None:

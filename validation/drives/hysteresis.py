@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.contact_reaction import ReactionSettings
 from continuum_robot.control.inverse_dynamics import under_inverse_dynamics
 from continuum_robot.experiments.experiment import OF_COGGING, Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.plotting import COLOURS, legend_below
@@ -28,8 +27,8 @@ from continuum_robot.robot.control_settings import InverseDynamicsSettings
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.robot.segments.backbone import Hysteresis
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.simulation.plants import MUJOCO, PLANTS, ROD
+from continuum_robot.rod.tendons import coefficients_from_clarke
+from continuum_robot.simulation.plants import MUJOCO, ROD
 from continuum_robot.testing.virtual_stack import load_controlled_robot
 from validation.contact.kinds import Way
 from validation.contact.touched_robot import SETTLE_S, TouchedRobot
@@ -167,10 +166,9 @@ def _feel(simulated: Robot, believed: Robot, plant: str, seed: int, settings: Hy
         out[coordinate] = settings.amplitude_m
         corners += [out, resting]
     times_s = settings.stroke_s * np.arange(len(corners))
-    touched = TouchedRobot(believed, seed)
-    body = PLANTS[plant](simulated, actuation="motors", rng=np.random.default_rng(seed))
+    touched = TouchedRobot(believed, plant, seed, simulated)
     motion = Way(corners, [float(one) for one in times_s])
-    run = touched.move(body, motion, ReactionSettings())
+    run = touched.move(motion)
     estimates = [one.estimate for one in run.felt]
     residual_n = np.array([one.residual for one in estimates]) @ coefficients_from_clarke(believed)
     return Felt(

@@ -52,7 +52,7 @@ from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import MUJOCO
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.description import Robot as RobotDescription
-from continuum_robot.rod.tip_stiffness import tip_compliance
+from continuum_robot.rod.design import tip_compliance
 from continuum_robot.srv import InjectFault, ManageStack, ReleaseEstop
 
 Vector = NDArray[np.float64]

@@ -15,7 +15,7 @@ from continuum_robot.control.references import ClarkeReference, Reference, read_
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import ReferenceSettings
 from continuum_robot.robot.description import Robot as RobotDescription
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 ReferenceFunction = Callable[[float], ClarkeReference]

@@ -22,8 +22,8 @@ from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.self_calibration import fit_calibration, write_record
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import spread
+from continuum_robot.simulation.devices.sensors import PlantTracker, TrackerErrors
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.devices.tip_tracker import PlantTracker, TrackerErrors
 from continuum_robot.simulation.truth import true_robot
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 

@@ -32,7 +32,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.provenance import Provenance
 from continuum_robot.rod.friction.capstans import drives
-from continuum_robot.simulation.calibration_motion import simulate_calibration
+from continuum_robot.simulation.benches import simulate_calibration
 from continuum_robot.workers import HERE, WorkerOptions, tasks
 
 Fitted = TypeVar("Fitted", MotionFit, DynamicsFit)

@@ -12,7 +12,7 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, leg
 from continuum_robot.identification.displaced.fit import DisplacedFit
 from continuum_robot.identification.dynamics_fit import DynamicsFit
 from continuum_robot.identification.motion.fit import MotionFit
-from continuum_robot.identification.procedures.cogging_record import CoggingRecord
+from continuum_robot.identification.procedures.record import CoggingRecord
 
 
 def draw_cogging(record: CoggingRecord, file: Path) -> None:

@@ -28,15 +28,13 @@ from continuum_robot.app.procedures.pictures import draw_cogging
 from continuum_robot.drivers.protocols import SetsZero
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.cogging import SPEEDS_M_PER_S, CoggingCalibration
-from continuum_robot.identification.procedures.cogging_record import forget_angles, make_cogging_record
-from continuum_robot.identification.procedures.homing import HomingSettings
+from continuum_robot.identification.procedures.homing import HomingSettings, homing_of
 from continuum_robot.identification.procedures.hung_weight import HungWeight, fit_torque_constant
-from continuum_robot.identification.procedures.load_onset import homing_of
-from continuum_robot.identification.procedures.record import make_record
+from continuum_robot.identification.procedures.record import forget_angles, make_cogging_record, make_record
 from continuum_robot.identification.procedures.tendon_check import OK, TendonCheckSettings, tendon_check_of
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.hung_weight import HungWeightBench
+from continuum_robot.simulation.benches import HungWeightBench
 
 Vector = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.admission import checked_origins
 from continuum_robot.app.view.page_process import PageProcess
 from continuum_robot.errors import ContinuumRobotError, ParameterError
-from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.settings import contact_channels
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.choices import AT_START

@@ -29,7 +29,7 @@ from continuum_robot.runtime.periodic import (
     simulator_settings,
     use_exact_timers,
 )
-from continuum_robot.simulation.effects import WIRE
+from continuum_robot.simulation.faults import WIRE
 from continuum_robot.simulation.simulator import STEP_NS, Simulator
 
 PERIOD_S = 0.001

@@ -16,8 +16,8 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.machine import allowed_priority
 from continuum_robot.runtime.periodic import SIMULATOR_PRIORITY
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.mujoco.library import mujoco_library
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
 

@@ -15,10 +15,9 @@ from scipy.optimize import least_squares
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.control.tip.macro_micro import MacroMicroController, MacroMicroParameters
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
-from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import ModulationForce, end_pose
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.turning_point import turning_point
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics of the tip on the rod, by damped least squares within the limits of the tendons.
 
-The Clarke coordinates decide the shape of least elastic energy (:func:`~continuum_robot.rod.tendon_modes.
+The Clarke coordinates decide the shape of least elastic energy (:func:`~continuum_robot.rod.tendons.
 coefficients_from_clarke`), the rod engine gives its tip and the tip's Jacobian. Each step minimises
 
     |e - J dx|^2 - e.(dx J' dx) + mu^2 |W (x + dx)|^2 + lambda |dx|^2   subject to   A dx <= b,
@@ -27,7 +27,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import clarke_from_modes, coefficients_from_clarke, pressed_by_pretension
+from continuum_robot.rod.tendons import clarke_from_modes, coefficients_from_clarke, pressed_by_pretension
 
 Vector = NDArray[np.float64]
 

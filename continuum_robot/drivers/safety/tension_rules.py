@@ -21,7 +21,7 @@ from continuum_robot.drivers.safety.fault_codes import CURRENT_MISMATCH_BIT
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import limiting_manifold
+from continuum_robot.rod.tendons import limiting_manifold
 from continuum_robot.stepped.buffers import INFINITE, UNKNOWN, copy_into, indices, integers, stepped, vector
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.contact.observers import StateTerms
 from continuum_robot.estimation.seen_modes import SeenModes
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.contact.functions import ContactFunctions, ContactTerms

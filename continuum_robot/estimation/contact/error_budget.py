@@ -94,7 +94,7 @@ class ResidualSensitivity:
 
     S_k = (S_(k-1) + K (P_k - P_(k-1)) - K (F_k + F_(k-1)) / 2 dt) / (1 + K dt) with P = dp/dx, F = d(known force)/dx.
     The first P counts in full, as in (65): the error is taken to begin with the observation. The next S is computed
-    with the error budget, see :meth:`BudgetAlgebra.gmo_budget`.
+    with the error budget, see :class:`.MomentumResidual`.
     """
 
     def __init__(self, gain: ArrayLike) -> None:
@@ -110,6 +110,10 @@ class ResidualSensitivity:
         self.momentum: Vector = np.zeros((n, 2 * n))
         self.force: Vector = np.zeros((n, 2 * n))
         self.fresh = True
+
+    def before(self, dt: float) -> tuple[Any, ...]:
+        """What the budget of the next cycle, after ``dt`` s, takes of it: gain, steps, matrix and derivatives."""
+        return self.gain, (0.0 if self.fresh else dt, dt), self.matrix, self.momentum, self.force
 
     def take(self, matrix: Vector, momentum_by_state: Vector, force_by_state: Vector) -> None:
         """Keep a cycle.
@@ -144,59 +148,16 @@ class BudgetAlgebra:
             for method, inputs in more.items()
         }
 
-    def kalman_budget(
-        self,
-        fractions: Vector,
-        elastic: Vector,
-        *,
-        spread: Vector,
-        by_c: Vector,
-        rod_by_rate: Vector,
-        friction: Vector | None,
-    ) -> Budget:
-        """Of the Kalman disturbance observer."""
-        return self._budget("kalman", fractions, elastic, by_c, friction, spread, rod_by_rate)[0]
-
-    def gmo_budget(
-        self,
-        fractions: Vector,
-        elastic: Vector,
-        *,
-        lag: Vector,
-        sensitivity: ResidualSensitivity,
-        dt: float,
-        by_state: tuple[Vector, Vector],
-        noise: tuple[Vector, Vector],
-        friction: Vector | None,
-    ) -> Budget:
-        """Of the momentum observer; carries the sensitivity on."""
-        steps = (0.0 if sensitivity.fresh else dt, dt)
-        old = (sensitivity.matrix, sensitivity.momentum, sensitivity.force)
-        more = (lag, sensitivity.gain, steps, *old, *by_state, *noise)
-        budget, (matrix,) = self._budget("gmo", fractions, elastic, by_state[1][:, : self.size], friction, *more)
-        sensitivity.take(matrix, *by_state)
-        return budget
-
-    def jfd_budget(
-        self,
-        fractions: Vector,
-        elastic: Vector,
-        *,
-        by_c: Vector,
-        by_rate: Vector,
-        mass: Vector,
-        noise: tuple[Vector, Vector],
-        acceleration_noise: float,
-        friction: Vector | None,
-    ) -> Budget:
-        """Of the joint-force deviation."""
-        more = (by_rate, mass, *noise, acceleration_noise)
-        return self._budget("jfd", fractions, elastic, by_c, friction, *more)[0]
-
-    def _budget(
+    def budget(
         self, method: str, fractions: Vector, elastic: Vector, by_c: Vector, friction: Vector | None, *more: Any
     ) -> tuple[Budget, tuple[Vector, ...]]:
-        """The budget of a method, with what else it finds; its bound by constant errors is johnston (62) to (64)."""
+        """The budget of a method, with what else it finds; its bound by constant errors is johnston (62) to (64).
+
+        ``more`` is each method's own, as rod/kernel/observers.hpp has it: of the Kalman disturbance observer its
+        covariance and the derivative of the rod's force by the rates; of the joint-force deviation derivatives by the
+        rates, mass, noise of coefficients and rates, and of the acceleration; of the momentum observer its lag, gain,
+        steps, sensitivity and derivatives before, derivatives now, and both noises.
+        """
         shared = fractions, elastic, by_c, 0.0 if friction is None else friction, self.floor
         results = self._calls[method](self.strain_count, *shared, *more)
         bound, covariance, information, *found = (one.copy() for one in results)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.holding_force import HeldTendons
 from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]

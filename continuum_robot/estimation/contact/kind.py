@@ -24,7 +24,7 @@ from scipy.special import gammaincinv
 from continuum_robot.estimation.contact.states import CLEAR, ContactEstimate
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import quantity
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 Vector = NDArray[np.float64]
 

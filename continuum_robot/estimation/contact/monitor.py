@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import FRACTIONS, Budget, BudgetAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotionLearning, ResidualTare
 from continuum_robot.estimation.contact.location import ContactLocator, LocationSettings, PairEstimate, PairLocator
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import MomentumObserver
 from continuum_robot.estimation.contact.own_observer import ContactObserver, CycleInput
 from continuum_robot.estimation.contact.residual_methods import (
     MOTION_FILTER_S,
@@ -30,6 +29,7 @@ from continuum_robot.estimation.contact.settings import (
     METHODS,
     ForceLimits,
     MonitorSettings,
+    contact_channels,
     default_location,
     default_settings,
 )

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.driven_rod import DrivenRod, Drives
 from continuum_robot.estimation.contact.error_budget import Budget
+from continuum_robot.estimation.contact.observers import StateTerms
 from continuum_robot.estimation.contact.settings import MonitorSettings
 
 Vector = NDArray[np.float64]

@@ -9,11 +9,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
-from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import (
+    BackwardGaussian,
+    DisturbanceObserver,
+    JointForceDeviation,
+    MomentumObserver,
+)
 from continuum_robot.estimation.contact.own_observer import ContactObserver, CycleInput, OwnResidual, Residual
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
 
@@ -64,19 +67,16 @@ class MomentumResidual:
             change = (raw - self._last) / dt / self._observer.gain  # johnston (54): what r is late by
             self._lag = self._lag + fraction * (change - self._lag)
         self._last = raw
-        errors = self._budgets.gmo_budget(
-            fractions,
-            self._rod.elastic(cycle.c, state),
-            lag=self._lag,
-            sensitivity=self._sensitivity,
-            dt=dt if dt > 0 else USUAL_STEP_S,  # noise from sample to sample has no size without a time
-            by_state=(
-                np.concatenate([terms.momentum_by_c, terms.mass], axis=1),
-                np.concatenate(state.forces_by_state(), axis=1),
-            ),
-            noise=(cycle.noise, cycle.rate_noise),
-            friction=state.friction,
-        )
+        known, elastic = self._sensitivity, self._rod.elastic(cycle.c, state)
+        step_s = dt if dt > 0 else USUAL_STEP_S  # noise from sample to sample has no size without a time
+        force_by_c, force_by_rate = state.forces_by_state()
+        momentum_by = np.concatenate([terms.momentum_by_c, terms.mass], axis=1)
+        force_by = np.concatenate([force_by_c, force_by_rate], axis=1)
+        errors, (matrix,) = self._budgets.budget(
+            "gmo", fractions, elastic, force_by_c, state.friction, self._lag, *known.before(step_s), momentum_by,
+            force_by, cycle.noise, cycle.rate_noise,
+        )  # fmt: skip
+        known.take(matrix, momentum_by, force_by)
         return Residual(raw, errors, cycle.c, state, self._observer.invalid_reason)
 
 
@@ -112,16 +112,10 @@ class DeviationResidual:
         self._last_rate = cycle.rate
         raw = self._deviation.update(state.terms, cycle.rate, acceleration, state.force)
         by_c, by_rate = state.forces_by_state()
-        errors = self._budgets.jfd_budget(
-            fractions,
-            self._rod.elastic(cycle.c, state),
-            by_c=by_c,
-            by_rate=by_rate,
-            mass=state.terms.mass,
-            noise=(cycle.noise, cycle.rate_noise),
-            acceleration_noise=acceleration_noise,
-            friction=state.friction,
-        )
+        errors, _ = self._budgets.budget(
+            "jfd", fractions, self._rod.elastic(cycle.c, state), by_c, state.friction, by_rate, state.terms.mass,
+            cycle.noise, cycle.rate_noise, acceleration_noise,
+        )  # fmt: skip
         return Residual(raw, errors, cycle.c, state, self._deviation.invalid_reason)
 
 
@@ -145,13 +139,9 @@ class KalmanResidual:
         drives, other = cycle.drives, cycle.other
         raw = observer.update(cycle.c, cycle.noise, lambda c, rate: rod.evaluate(c, rate, drives, other), cycle.dt)
         state, c, spread = observer.model, observer.coefficients, observer.covariance
-        errors = self._budgets.kalman_budget(
-            fractions,
-            rod.elastic(c, state),
-            spread=spread,
-            by_c=state.forces_by_state()[0],
-            rod_by_rate=state.terms.force_by_rate,
-            friction=state.friction,
+        by_c, _ = state.forces_by_state()
+        errors, _ = self._budgets.budget(
+            "kalman", fractions, rod.elastic(c, state), by_c, state.friction, spread, state.terms.force_by_rate
         )
         return Residual(raw, errors, c, state, observer.invalid_reason, spread)
 

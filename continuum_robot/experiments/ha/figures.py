@@ -13,7 +13,6 @@ from scipy.optimize import minimize_scalar
 
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.ha import mechanism as ha
-from continuum_robot.experiments.ha.friction import equilibrium_with_friction
 from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
 from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
@@ -169,7 +168,7 @@ def _fit_friction(
         values = []
         for tension, measured in by_length.items():
             direction = np.sign(tension[0] - tension[1]) * np.array([1.0, -1.0])
-            predicted = equilibrium_with_friction(statics, tension, coefficient, direction)
+            predicted = ha.equilibrium_with_friction(statics, tension, coefficient, direction)
             values.append(_distance_mm(predicted, measured))
         return np.array(values)
 

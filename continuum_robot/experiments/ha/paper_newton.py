@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.mechanisms.rolling_joint.linkage import Linkage
-from continuum_robot.mechanisms.rolling_joint.loads import LinkLoads
+from continuum_robot.mechanisms.rolling_joint.statics import LinkLoads
 from continuum_robot.mechanisms.rolling_joint.surfaces import Surface
 
 Array = NDArray[np.float64]

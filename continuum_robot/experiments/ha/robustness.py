@@ -16,9 +16,8 @@ from continuum_robot.experiments.ha import mechanism as ha
 from continuum_robot.experiments.ha.paper_newton import PUBLISHED_STEPS, published_solver
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.mechanisms.rolling_joint.linkage import Linkage
-from continuum_robot.mechanisms.rolling_joint.loads import link_loads
-from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics, link_loads
+from continuum_robot.mechanisms.rolling_joint.surfaces import NoEquilibriumError
 from continuum_robot.robot.schema import Quantity
 
 _PUBLISHED_RESIDUAL = 1e-8

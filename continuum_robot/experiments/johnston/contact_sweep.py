@@ -32,15 +32,19 @@ from numpy.typing import NDArray
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.segment import METHOD_NAMES, curvature_range
-from continuum_robot.experiments.johnston.sweep_monitors import (
+from continuum_robot.experiments.johnston.sweep_rig import (
     CONFIRM,
     PLACE_EVERY,
+    PLACES_M,
     RELEASE,
     SETTLE_S,
     Calibration,
+    Case,
     Monitors,
+    Rig,
+    SweepSettings,
+    cases,
 )
-from continuum_robot.experiments.johnston.sweep_rig import PLACES_M, Case, Rig, SweepSettings, cases
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.workers import WorkerOptions, counted, tasks
 

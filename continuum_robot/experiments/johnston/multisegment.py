@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
+from continuum_robot.estimation.contact.observers import SmoothedDifference
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment
 from continuum_robot.experiments.johnston.bench import RIM_M, Bench, CommandedCurrent, force_sensor
 from continuum_robot.experiments.johnston.distal_segment import distal_reaction, lumped_distal
@@ -43,13 +43,13 @@ from continuum_robot.experiments.johnston.segment import (
     perturbed,
     point_force,
 )
-from continuum_robot.experiments.johnston.sweep_monitors import FILTER_POINTS, GAIN_PER_S, RATE_POINTS
+from continuum_robot.experiments.johnston.sweep_rig import FILTER_POINTS, GAIN_PER_S, RATE_POINTS
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, legend_below
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.tendons import string_matrix
-from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.sensors import StringEncoderModel, StringEncoderSettings
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ Without noise the observer is off by its own lag: on a ramp to F in T = 1 s, hel
 
     RMSE = F / x sqrt{[1 - 2 (1 - e^-x) / x + (1 - e^-2x) / (2 x) + (1 - e^-x)^2 (1 - e^-2x) / (2 x)] / 2} = 0.67 N,
 
-the paper's number, see :func:`~continuum_robot.estimation.contact.momentum_observer.ramp_error_rms`. The joint-force
+the paper's number, see :func:`~continuum_robot.estimation.contact.observers.ramp_error_rms`. The joint-force
 deviation is exact then. The paper names no sample rate: it is 1 kHz here, and a sweep shows what others do, from the
 100 Hz or so at which the paper's robot was recorded: which method is better depends on it. The third row is the Kalman
 disturbance observer with its force in a weighted fit; it knows the standard deviation of the noise.
@@ -28,9 +28,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver
-from continuum_robot.estimation.contact.joint_force_deviation import SmoothedDifference
-from continuum_robot.estimation.contact.momentum_observer import ramp_error_rms
+from continuum_robot.estimation.contact.observers import DisturbanceObserver, SmoothedDifference, ramp_error_rms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS
 from continuum_robot.estimation.contact.wrench import WrenchEstimator
 from continuum_robot.experiments.experiment import Figures, Progress, Tolerance, experiment

@@ -8,10 +8,13 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.estimation.contact.disturbance_observer import StateTerms
 from continuum_robot.estimation.contact.driven_rod import DrivenRod
-from continuum_robot.estimation.contact.joint_force_deviation import BackwardGaussian, JointForceDeviation
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import (
+    BackwardGaussian,
+    JointForceDeviation,
+    MomentumObserver,
+    StateTerms,
+)
 from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.backbone import Disk

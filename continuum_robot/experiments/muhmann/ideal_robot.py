@@ -24,9 +24,9 @@ from continuum_robot.robot.control_settings import ControlSettings, PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 from continuum_robot.simulation.moving_rod import MovingRod
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.plants import MUJOCO, ROD
 
 Array = NDArray[np.float64]

@@ -40,7 +40,7 @@ from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from continuum_robot.experiments.plotting import COLOURS
 from continuum_robot.experiments.rucker.prototype import HIGH_TENSION, prototype, tip_force
 from continuum_robot.experiments.rucker.two_solvers import solve_both
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 
 # Of a tendon at -y: along y is its plane, along x across it.

@@ -23,7 +23,7 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.rucker.prototype import prototype, prototype_robot
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.rod import Rod

@@ -13,7 +13,7 @@ from continuum_robot.experiments.plotting import COLOURS, REFERENCE
 from continuum_robot.experiments.rucker.prototype import MEASURED_SAG_M, NOMINAL_MODULUS_PA, prototype
 from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import solve
 
 

@@ -29,7 +29,7 @@ from continuum_robot.experiments.rucker.prototype import (
 )
 from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
 from continuum_robot.robot.schema import Quantity
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.rod import Rod

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.rod.cosserat.conversion import cosserat_rod
+from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.loads import Load

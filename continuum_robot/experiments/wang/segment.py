@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
-from continuum_robot.mechanisms.equilibrium_modulation.segment import ModulatedSegment
+from continuum_robot.mechanisms.equilibrium_modulation.segment import (
+    ModulatedSegment,
+    make_moment_error,
+    make_segment,
+    modulation_of,
+)
 from continuum_robot.robot.loading import load_robot
 
 Array = NDArray[Any]

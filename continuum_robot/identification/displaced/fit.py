@@ -240,8 +240,14 @@ class _Samples:
     ordinary_m: float
 
     def thinned(self, every: int) -> _Samples:
-        each = (self.displacement_m, self.marker_m, self.counted, self.slid, self.load_n)
-        return _Samples(*(one[::every] for one in each), self.ordinary_m)
+        return replace(
+            self,
+            displacement_m=self.displacement_m[::every],
+            marker_m=self.marker_m[::every],
+            counted=self.counted[::every],
+            slid=self.slid[::every],
+            load_n=self.load_n[::every],
+        )
 
     def without(self, left_out: NDArray[np.bool_]) -> _Samples:
         return replace(self, counted=self.counted & ~left_out)
@@ -265,8 +271,8 @@ def _solved(model: DisplacedModel, start: Array, samples: _Samples, say: Progres
     def residuals(x: Array) -> tuple[Array, Array]:
         try:
             marker, slope, load, load_slope = model.shown(x, samples.displacement_m, np.nan_to_num(samples.slid))
-        except ParameterError as error:  # a robot that no file may say: the search goes back
-            raise ConvergenceError(f"equilibria with {error}", math.inf, 0.0, 0) from error
+        except ParameterError as why:  # a robot that no file may say: the search goes back
+            raise ConvergenceError(f"equilibria with {why}", math.inf, 0.0, 0) from why
         error = marker[use] - samples.marker_m[use]
         rows = [error.ravel() / scale_m, (load[loaded] - samples.load_n[loaded]) / _ORDINARY_N]
         slopes = [slope[use].reshape(-1, x.size) / scale_m, load_slope[loaded] / _ORDINARY_N]
@@ -424,5 +430,5 @@ def _result(
         held_out_first_m=taken[0].error_m,
         pulls=pulls,
         repeat=repeatability(recording, predicted_marker(robot, recording, friction=False)),
-        unidentified=tuple(one.key for one in listed if one.deviation > _IDENTIFIED * one.prior_deviation),
+        unidentified=tuple(np.array(parameters.keys)[deviation > _IDENTIFIED * parameters.deviation].tolist()),
     )

@@ -105,8 +105,8 @@ class DisplacedModel:
                 continue
             keys, log = tuple(title.format(one) for one in each.get(of, of)), title.startswith("log_")
             begin = begins.get(name, 1.0 if log else 0.0)
-            unit: dict[str, ArrayLike] = {"scale": begin} if log else {"origin": begin}
-            kinds[name] = Parameter(keys, begin, known.get(name, deviation), log=log, **unit)
+            scale, origin = (begin, 0.0) if log else (1.0, begin)
+            kinds[name] = Parameter(keys, begin, known.get(name, deviation), scale=scale, origin=origin, log=log)
         self.parameters = Parameters(kinds)
         # Of each number of the statics, or its logarithm: where the fit begins, and its derivatives by x.
         owner = np.repeat(np.eye(len(segments)), [segment.tendons.count for segment in segments], axis=0)
@@ -132,7 +132,8 @@ class DisplacedModel:
 
     def _number(self, x: Array, name: str) -> Array:
         start, by = self._table[name]
-        return np.asarray(start + sum(matrix @ self._part(x, of, matrix.shape[1]) for of, matrix in by.items()))
+        changes = sum(matrix @ self._part(x, of, matrix.shape[1]) for of, matrix in by.items())
+        return np.asarray(np.asarray(start) + changes)
 
     def robot(self, x: Array) -> Robot:
         """The robot at x (p,), with ``recording`` and ``displaced_tendons``.

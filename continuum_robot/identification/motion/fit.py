@@ -18,9 +18,14 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.identification.fit import Fit, FoundValues, fit
-from continuum_robot.identification.motion.coordinate_equations import CoordinateEquations
-from continuum_robot.identification.motion.equations import ForceEquations
-from continuum_robot.identification.motion.mechanism_equations import ModulationEquations, RollingEquations
+from continuum_robot.identification.motion.equations import (
+    CoordinateEquations,
+    DrivenRod,
+    ForceEquations,
+    ModulationEquations,
+    RollingEquations,
+    TensionEquations,
+)
 from continuum_robot.identification.motion.parameters import (
     LAG_S,
     ROLLING,
@@ -31,7 +36,6 @@ from continuum_robot.identification.motion.parameters import (
     is_mechanism,
     of_the_past,
 )
-from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot

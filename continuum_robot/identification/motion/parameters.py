@@ -12,7 +12,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.fit import Parameter, Parameters
 from continuum_robot.identification.procedures.procedure import driven_parts
 from continuum_robot.identification.robot_keys import DAMPING, KINDS, segment_key, usual_damping_nms, value_of
-from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import ModulationForce
 from continuum_robot.mechanisms.rolling_joint.building import statics_of
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 from continuum_robot.robot.description import Robot

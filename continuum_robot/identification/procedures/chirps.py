@@ -18,13 +18,13 @@ from scipy.linalg import null_space
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.motion.parameters import check_driven_rod, is_mechanism, stiffness_at_rest
-from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion, ServoSettings
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 
 Vector = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ FADE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChirpSettings:
+class ChirpSettings(ServoSettings):
     """How the robot is moved."""
 
     duration_s: float = quantity("of the chirps", "s", default=60.0, ge=10, le=3600)
@@ -42,20 +42,11 @@ class ChirpSettings:
         "highest frequency at which tendons are stretched", "Hz", default=12.0, gt=0, le=100
     )
     speed_m_per_s: float = quantity("largest speed of a coordinate", "m/s", default=0.05, gt=0, le=1)
-    tension_n: float = quantity(
-        "tension of every tendon at the straight pose; 0: three quarters of what all may carry together",
-        "N",
-        default=0.0,
-        ge=0,
-        le=1e4,
-    )
     swing: float = quantity(
         "by which fraction of what is above the least tension the model expects tensions to swing", "", default=0.6,
         gt=0, le=0.9,
     )  # fmt: skip
     stretching: float = quantity("the same of pulling tendons against each other", "", default=0.15, gt=0, le=0.5)
-    bandwidth_rad_per_s: float = quantity("of the position control", "rad/s", default=30.0, gt=0, le=500)
-    lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
 
 
 class Chirps(ServoedMotion[RecordedMotion]):
@@ -67,10 +58,8 @@ class Chirps(ServoedMotion[RecordedMotion]):
             check_driven_rod(robot)
         super().__init__(
             robot,
-            settings.tension_n,
-            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
-            lag_m=settings.lag_m,
-            advice=ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
+            settings,
+            ServoAdvice("or move it less far and fast", "Move it with a greater tension, or a smaller swing."),
         )
         _, limits = driven_parts(robot)
         keys = "minimum_n", "maximum_n", "maximum_displacement_m"

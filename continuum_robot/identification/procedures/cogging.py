@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.cogging_fit import CoggingFit, CoggingSamples, fit_cogging
-from continuum_robot.identification.procedures.cogging_record import spooled_per_turn_m
-from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion
+from continuum_robot.identification.procedures.manifold_servo import ServoAdvice, ServoedMotion, ServoSettings
 from continuum_robot.identification.procedures.procedure import Step, driven_parts
+from continuum_robot.identification.procedures.record import spooled_per_turn_m
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.schema import checked, quantity
 
@@ -31,19 +31,12 @@ GROWTH_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoggingSweepSettings:
+class CoggingSweepSettings(ServoSettings):
     """How the motors are turned."""
 
     speed_m_per_s: float = quantity("fastest speed of the slowest tendon", "m/s", default=0.01, gt=0, le=0.2)
     circles: int = quantity(
         "whole circles of which the readings are kept, half of them each way", default=4, ge=2, le=64
-    )
-    tension_n: float = quantity(
-        "tension of every tendon at the straight pose; 0: three quarters of what all may carry together",
-        "N",
-        default=0.0,
-        ge=0,
-        le=1e4,
     )
     bandwidth_rad_per_s: float = quantity("of the position control", "rad/s", default=40.0, gt=0, le=500)
     lag_m: float = quantity("how far the robot may lag behind its circle", "m", default=0.006, gt=0, le=0.5)
@@ -56,10 +49,8 @@ class CoggingSweep(ServoedMotion[CoggingSamples]):
         self.settings = settings = checked(CoggingSweepSettings, asdict(settings or CoggingSweepSettings()))
         super().__init__(
             robot,
-            settings.tension_n,
-            bandwidth_rad_per_s=settings.bandwidth_rad_per_s,
-            lag_m=settings.lag_m,
-            advice=ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
+            settings,
+            ServoAdvice("run the tendon check, or choose a slower sweep", "Sweep with a greater tension."),
         )
         _, limits = driven_parts(robot)
         # All pairs of coordinates go round together; a tendon moves by the length of its row.

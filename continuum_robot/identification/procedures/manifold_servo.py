@@ -12,11 +12,27 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.procedure import Found, Procedure, ProcedureError, Vector, driven_parts
 from continuum_robot.identification.recorded_motion import RecordedMotion
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.robot.schema import quantity
+from continuum_robot.rod.tendons import controlled_manifold
 
 TENSION_RATIO = 0.75
 # A tendon may be asked for less than its least tension for so long: the cogging of a motor does that.
 LONGEST_DIP_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServoSettings:
+    """How tight the robot is moved, and how closely it follows its reference."""
+
+    tension_n: float = quantity(
+        "tension of every tendon at the straight pose; 0: three quarters of what all may carry together",
+        "N",
+        default=0.0,
+        ge=0,
+        le=1e4,
+    )
+    bandwidth_rad_per_s: float = quantity("of the position control", "rad/s", default=30.0, gt=0, le=500)
+    lag_m: float = quantity("how far the robot may lag behind its reference", "m", default=0.01, gt=0, le=0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +50,7 @@ class ServoedMotion(Procedure[Found]):
     Motors that move against each other stretch tendons and move no rod: nothing else damps that.
     """
 
-    def __init__(
-        self, robot: Robot, tension_n: float, *, bandwidth_rad_per_s: float, lag_m: float, advice: ServoAdvice
-    ) -> None:
+    def __init__(self, robot: Robot, settings: ServoSettings, advice: ServoAdvice) -> None:
         actuators, limits = driven_parts(robot)
         self.manifold = manifold = controlled_manifold(robot.with_all_coordinates)
         shift = np.asarray(manifold.shift_direction)
@@ -44,14 +58,14 @@ class ServoedMotion(Procedure[Found]):
         keys = "minimum_n", "maximum_n"
         self._minimum_n, maximum_n = (limits.each(key, robot.tendon_count) for key in keys)
         even_n = min(float((maximum_n / shares).min()), limits.total_n / float(shares.sum()))
-        level_n = tension_n or max(TENSION_RATIO * even_n, float(self._minimum_n.max()))
+        level_n = settings.tension_n or max(TENSION_RATIO * even_n, float(self._minimum_n.max()))
         super().__init__(robot, level_n * shares)
         if not (self.rest_n < maximum_n).all() or self.rest_n.sum() >= limits.total_n:
             raise ParameterError("tension_n", level_n, f"less than {even_n:g} N, which all tendons may carry together")
         pull = np.asarray(manifold.displacement_matrix)
         self._motor_kg = actuators.each("reflected_mass_kg", robot.tendon_count)
         self.mass_kg: Vector = (self._motor_kg * pull.T) @ pull
-        self._bandwidth, self._lag_m = bandwidth_rad_per_s, lag_m
+        self._bandwidth, self._lag_m = settings.bandwidth_rad_per_s, settings.lag_m
         self._advice, self._newton_per_ampere = advice, robot.newton_per_ampere
         self._start_m = np.zeros(robot.tendon_count)
         self._integral = np.zeros(manifold.coordinate_count)
@@ -69,7 +83,8 @@ class ServoedMotion(Procedure[Found]):
     @property
     def samples(self) -> RecordedMotion:
         """What was kept."""
-        return RecordedMotion(*(np.array(column) for column in zip(*self._rows, strict=True)))
+        time_s, displacement_m, force_n = (np.array(column) for column in zip(*self._rows, strict=True))
+        return RecordedMotion(time_s, displacement_m, force_n)
 
     def off_manifold(self, tendons: Vector) -> Vector:
         """What of displacements or rates no shape explains, shape (..., N)."""

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stored homing of a robot: where its tendons and strings stand at the straight pose, and for which robot file."""
+"""What procedures found, as it is stored, each in a file that names the robot's: homing, cogging, contact floor.
+
+Of a homing: where tendons and strings stand at the straight pose. Of the cogging: a table over the angle of each motor,
+with its uncertainty. Of a contact monitor: what it learnt from free motion, one file a robot and method.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import os
 import re
 from collections.abc import Callable
@@ -19,11 +24,18 @@ from numpy.typing import NDArray
 
 from continuum_robot import __version__
 from continuum_robot.errors import DeviceError, RecordingError, RobotFileError
+from continuum_robot.estimation.contact.floor_learning import Learnt
+from continuum_robot.estimation.contact.free_motion import Floor, FreeMotion
+from continuum_robot.estimation.contact.monitor import OF_THE_OBSERVERS
+from continuum_robot.estimation.contact.settings import METHODS, MonitorSettings
+from continuum_robot.identification.cogging_fit import CoggingFit
 from continuum_robot.identification.procedures.homing import Homed
+from continuum_robot.identification.procedures.hung_weight import nominal_lever_m
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.doors import CONTACT_OBSERVERS
 from continuum_robot.robot.file.plain_yaml import BOUNDS, YamlBounds, plain_yaml, read_yaml
 from continuum_robot.robot.file.whole_file import write_whole
-from continuum_robot.robot.schema import Source, quantity, read
+from continuum_robot.robot.schema import Source, quantity, read, refuse
 
 Vector = NDArray[np.float64]
 Record = TypeVar("Record", bound="RobotRecord")
@@ -208,4 +220,244 @@ def load_record(robot: Robot, path: Path) -> HomingRecord:
         lambda record: ("robot", record.robot, robot.name),
         lambda record: ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
         lambda record: ("number of tendons", len(record.zero_m), robot.tendon_count),
+    )
+
+
+CALIBRATE_FIRST = "Calibrate it: continuum-robot calibrate-cogging."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotorCogging:
+    """Cogging of one motor."""
+
+    tendon: str = quantity("name of the motor's tendon", filled=True)
+    m_per_turn: float = quantity("tendon that a turn of the motor winds", "m", gt=0, le=100)
+    torque_nm: tuple[float, ...] = quantity(
+        "torque with which the cogging holds the motor back, over a turn from the zero of the devices on",
+        "N.m",
+        ge=-1e3,
+        le=1e3,
+    )
+    deviation_nm: tuple[float, ...] = quantity("its standard deviation", "N.m", ge=0, le=1e3)
+
+    def __post_init__(self) -> None:
+        if len(self.torque_nm) < 2 or len(self.torque_nm) != len(self.deviation_nm):
+            raise refuse("deviation_nm", len(self.deviation_nm), f"as many values as torque_nm: {len(self.torque_nm)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoggingRecord(RobotRecord):
+    """Cogging as it is stored, one file a robot."""
+
+    texts: ClassVar[RecordTexts] = RecordTexts(
+        "Written by calibrate-cogging.",
+        "cogging record",
+        "has no table of its motors' cogging",
+        "has a table of cogging that cannot be used",
+        "has a table of cogging of another",
+        CALIBRATE_FIRST,
+    )
+    # Two tables of 1440 entries for each of 64 motors.
+    bounds: ClassVar[YamlBounds] = YamlBounds(characters=1 << 22, values=200_000, expanded_characters=1 << 22)
+    serial_number: str = quantity("of the robot", filled=True)
+    angle_known: bool = quantity("false: the motors were switched off since, and count from another zero", default=True)
+    motors: tuple[MotorCogging, ...] = quantity("of every tendon, in order")
+
+    def __post_init__(self) -> None:
+        lengths = {len(motor.torque_nm) for motor in self.motors}
+        if len(lengths) != 1:
+            raise refuse("motors", sorted(lengths), "tables of one length, of at least one motor")
+
+    @property
+    def m_per_turn(self) -> Vector:
+        """Tendon that a turn of each motor winds, shape (N,), m."""
+        return np.array([motor.m_per_turn for motor in self.motors])
+
+    @property
+    def force_n(self) -> Vector:
+        """The table as forces on the tendons, shape (N, K), N."""
+        table = np.array([motor.torque_nm for motor in self.motors])
+        return np.asarray(table * (2 * math.pi / self.m_per_turn)[:, None])
+
+
+def spooled_per_turn_m(robot: Robot) -> Vector:
+    """Tendon that a turn of each motor winds, by the robot file, shape (N,), m."""
+    return np.array([2 * math.pi * nominal_lever_m(robot, tendon) for tendon in range(robot.tendon_count)])
+
+
+def make_cogging_record(robot: Robot, fit: CoggingFit, now: datetime | None = None) -> CoggingRecord:
+    """What is stored of a calibration."""
+    per_turn = spooled_per_turn_m(robot)
+    lever_m = per_turn / (2 * math.pi)
+    motors = tuple(
+        MotorCogging(
+            tendon=name,
+            m_per_turn=float(per_turn[j]),
+            torque_nm=tuple(float(f"{value:.6g}") for value in fit.force_n[j] * lever_m[j]),
+            deviation_nm=tuple(float(f"{value:.3g}") for value in fit.deviation_n[j] * lever_m[j]),
+        )
+        for j, name in enumerate(robot.tendon_names)
+    )
+    return CoggingRecord(**origin(robot, now), serial_number=serial_number(robot), motors=motors)
+
+
+def cogging_path(robot: Robot, folder: Path | None = None) -> Path:
+    """The file of a robot's cogging; arguments and errors as :func:`record_path`."""
+    return record_path(robot, folder, "cogging")
+
+
+def load_cogging(robot: Robot, path: Path) -> CoggingRecord:
+    """Read the cogging of a robot's motors and make sure that it is this robot's."""
+    record = CoggingRecord.load(
+        robot,
+        path,
+        lambda record: ("robot", record.robot, robot.name),
+        lambda record: ("serial number", record.serial_number, serial_number(robot)),
+        lambda record: ("tendons", [motor.tendon for motor in record.motors], list(robot.tendon_names)),
+    )
+    per_turn = spooled_per_turn_m(robot)
+    if not np.allclose(record.m_per_turn, per_turn, rtol=1e-6):
+        raise DeviceError(
+            robot.name,
+            f"has a table of cogging for other spools or gears ({record.m_per_turn.tolist()} m a turn, now"
+            f" {per_turn.tolist()})",
+            CALIBRATE_FIRST,
+        )
+    if not record.angle_known:
+        raise DeviceError(
+            robot.name, "has a table of cogging from before its motors were aligned again", CALIBRATE_FIRST
+        )
+    return record
+
+
+def forget_angles(robot: Robot, folder: Path | None = None) -> bool:
+    """Note in the stored table, if there is one, that the motors count from another zero now; whether there was one."""
+    path = cogging_path(robot, folder)
+    try:
+        record = load_cogging(robot, path)
+    except DeviceError:
+        return False
+    dataclasses.replace(record, angle_known=False).store(path)
+    return True
+
+
+LEARN_FIRST = "Let its contact monitor learn while it moves freely: continuum-robot learn-floor."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverSettings:
+    """Those of the contact monitor that make another residual of the same motion."""
+
+    gain_per_s: tuple[float, ...] = quantity("as the parameter", "1/s", gt=0)
+    reset_cycles: int = quantity("as the parameter", ge=0)
+    smoothing_points: int = quantity("as the parameter", ge=1)
+    force_walk_n_per_sqrt_s: float = quantity("as the parameter", "N/s^0.5", gt=0)
+    contact_type: str = quantity("as the parameter", filled=True)
+    known_arc_length_m: float = quantity("as the parameter", "m")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MotionRecord:
+    """The residual of free motion, of all channels together."""
+
+    fractions: tuple[float, ...] = quantity("by which forces of the model are off")
+    covariance: tuple[float, ...] = quantity("of what is left, row by row", "(N.m^2)^2")
+    evidence: float = quantity("r^T S^-1 r of what is left stays below it", gt=0)
+    bound: tuple[float, ...] = quantity("every channel of what is left stays below it", "N.m^2", ge=0)
+
+    def __post_init__(self) -> None:
+        size = len(self.bound)
+        if len(self.covariance) != size**2:
+            raise refuse("covariance", len(self.covariance), f"{size**2} values for {size} channels")
+        covariance = np.reshape(self.covariance, (size, size))
+        if not (np.allclose(covariance, covariance.T, rtol=1e-6) and np.linalg.eigvalsh(covariance).min() > 0):
+            raise refuse("covariance", "not symmetric and positive", "a covariance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorRecord(RobotRecord):
+    """A floor as it is stored."""
+
+    texts: ClassVar[RecordTexts] = RecordTexts(
+        "Learnt from free motion by the contact monitor.",
+        "record of free motion",
+        "has not learnt its free motion",
+        "has a record of its free motion that cannot be used",
+        "learnt its free motion on {date} with another",
+        LEARN_FIRST,
+    )
+    robot_file_sha256: str = quantity("SHA-256 of the robot file with which it was learnt", filled=True)
+    devices: str = quantity("hardware, or the level of the simulation", filled=True)
+    method: str = quantity("of the contact monitor", choices=METHODS, door=CONTACT_OBSERVERS)
+    observer: ObserverSettings = quantity("its settings")
+    duration_s: float = quantity("of the motion", "s", gt=0)
+    moved_m: tuple[float, ...] = quantity("range of each tendon's displacement", "m", ge=0)
+    least_tip_force_n: float | None = quantity("at the tip, detected in every direction", "N", gt=0, default=None)
+    bound: tuple[float, ...] = quantity("every channel of the residual stays below it", "N.m^2", ge=0)
+    motion: MotionRecord | None = quantity("of all channels together", default=None)
+
+    @property
+    def floor(self) -> Floor:
+        """For :meth:`ContactMonitor.use_floor`."""
+        motion = self.motion
+        if motion is None:
+            return Floor(np.array(self.bound), None)
+        size = len(motion.bound)
+        covariance = np.reshape(motion.covariance, (size, size))
+        return Floor(
+            np.array(self.bound),
+            FreeMotion(np.array(motion.fractions), covariance, motion.evidence, np.array(motion.bound)),
+        )
+
+
+def _numbers(values: Vector) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.ravel(values))
+
+
+def _observer(settings: MonitorSettings) -> ObserverSettings:
+    return ObserverSettings(**{name: getattr(settings, name) for name in OF_THE_OBSERVERS if name != "method"})
+
+
+def make_floor_record(
+    robot: Robot, settings: MonitorSettings, devices: str, learnt: Learnt, now: datetime | None = None
+) -> FloorRecord:
+    """What is stored of a learning."""
+    motion = learnt.floor.motion
+    return FloorRecord(
+        **origin(robot, now),
+        robot_file_sha256=file_sha256(robot),
+        devices=devices,
+        method=settings.method,
+        observer=_observer(settings),
+        duration_s=learnt.duration_s,
+        moved_m=_numbers(learnt.moved_m),
+        least_tip_force_n=learnt.least_tip_force_n if math.isfinite(learnt.least_tip_force_n) else None,
+        bound=_numbers(learnt.floor.bound),
+        motion=None
+        if motion is None
+        else MotionRecord(
+            fractions=_numbers(motion.fractions),
+            covariance=_numbers(motion.covariance),
+            evidence=motion.evidence,
+            bound=_numbers(motion.bound),
+        ),
+    )
+
+
+def floor_path(robot: Robot, method: str, folder: Path | None = None) -> Path:
+    """The file of a robot's floor."""
+    kind = f"floor.{method}"
+    return named_path(robot.name, folder, kind) if robot.hardware is None else record_path(robot, folder, kind)
+
+
+def load_floor(robot: Robot, settings: MonitorSettings, devices: str, path: Path) -> FloorRecord:
+    """Read a floor and make sure that it is this robot's, of this monitor."""
+    return FloorRecord.load(
+        robot,
+        path,
+        lambda record: ("robot", record.robot, robot.name),
+        lambda record: ("robot file", record.robot_file_sha256[:12], file_sha256(robot)[:12]),
+        lambda record: ("devices", record.devices, devices),
+        lambda record: ("method", record.method, settings.method),
+        lambda record: ("settings", record.observer, _observer(settings)),
     )

@@ -20,8 +20,7 @@ from scipy.interpolate import CubicSpline
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.drivers.protocols import TendonReading, TrackedPose
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.homing import Homed
-from continuum_robot.identification.procedures.load_onset import LoadOnset
+from continuum_robot.identification.procedures.homing import Homed, LoadOnset
 from continuum_robot.identification.procedures.procedure import HeldProcedure, ProcedureError, Step
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.reading_thresholds import spread
@@ -91,6 +90,7 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             raise ParameterError("load_n", settings.load_n, expected)
         self.stop_n: Array = np.minimum(settings.load_n or np.inf, maximum_n)
         self._homing = LoadOnset(robot)
+        self._homed: Homed
         self._plan(robot, limits.each("maximum_displacement_m", robot.tendon_count))
         speed = _SPEED_PART * limits.smallest("speed_m_per_s", robot.tendon_count)
         before = np.vstack([self._straight_m, self._targets_m[:-1]])
@@ -192,8 +192,8 @@ class SelfCalibration(HeldProcedure[CalibrationRecord]):
             if not self._homing.ended:
                 return replace(step, progress=0.25 * step.progress)
             self._homed = self._homing.found()
-            self.straight_m = self._homed.zero_m
-            self._zero_m, self._from_m = self._homed.zero_m, step.command - self._homed.zero_m
+            self.straight_m = self._zero_m = self._homed.zero_m
+            self._from_m = step.command - self._zero_m
             self._seen.clear()
         self._time_s += dt
         if self._place < len(self._targets_m):

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError
-from continuum_robot.identification.procedures.load_onset import LoadOnset
+from continuum_robot.identification.procedures.homing import LoadOnset
 from continuum_robot.identification.procedures.procedure import (
     HeldProcedure,
     Procedure,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import ModulatedState, modulated_equilibrium
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import backbone_poses, end_pose
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_moment_error, make_segment, modulation_of
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[Any]

@@ -6,6 +6,8 @@ wang (63) to (71) compose, and the tests compare them with these matrices.
 Poses are in the base frame, twists (linear, angular) too. wang's angle delta runs from the bending plane to +x, so the
 tip moves towards phi = -delta, by the bend pi / 2 - theta. Written with x = theta - pi / 2 and sinc, nothing is divided
 by x: the straight segment is no special case.
+
+What the drives must hold is the backbones' elastic force: derived here by virtual work with the moment m_1 of wang (1).
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import (
     modulated_equilibrium,
 )
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import MomentError
-from continuum_robot.mechanisms.equilibrium_modulation.segment import STRAIGHT_RAD, ModulatedSegment
+from continuum_robot.mechanisms.equilibrium_modulation.segment import (
+    STRAIGHT_RAD,
+    ModulatedSegment,
+    make_segment,
+    modulation_of,
+)
+from continuum_robot.robot.description import Robot
 
 Array = NDArray[Any]
 
@@ -153,3 +161,22 @@ def _sinc(x: Array) -> Array:
 def _versine_over(x: Array) -> Array:
     """(1 - cos x) / x."""
     return x / 2 * _sinc(x / 2) ** 2
+
+
+class ModulationForce:
+    """Elastic force on [q_Re, q_Im, insertion] by virtual work: m_1 / r against the bend.
+
+    The paper's model states nothing of the force that insertion needs; it is small beside the bend's, and taken as 0.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._segment = make_segment(modulation_of(robot))
+        own = self._segment
+        self.stiffness_n_per_m = own.bending_stiffness_nm2 / (own.length_m * own.pitch_radius_m**2)
+
+    def __call__(self, coordinate_m: Array) -> tuple[Array, Array]:
+        """Force that holds coordinates."""
+        # A constant stiffness: the secondary backbones' lengths change it by (r theta / L)^2 / 2, 0.4 % at 80 degrees.
+        force = np.zeros(3)
+        force[:2] = self.stiffness_n_per_m * np.asarray(coordinate_m)[:2]
+        return force, np.zeros(3)

@@ -10,6 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
+from continuum_robot.robot.description import Robot
+from continuum_robot.robot.mechanism import EquilibriumModulation
 
 Array = NDArray[Any]
 
@@ -101,3 +104,29 @@ def round_stiffness_nm2(modulus_pa: float, outer_m: float, inner_m: float = 0.0)
 def _check_positive(name: str, value: float) -> None:
     if not (np.isfinite(value) and value > 0):
         raise ParameterError(name, value, "a positive number")
+
+
+def modulation_of(robot: Robot) -> EquilibriumModulation:
+    """The mechanism of a robot with equilibrium modulation."""
+    if not isinstance(robot.mechanism, EquilibriumModulation):
+        raise ParameterError("robot", robot.name, "a robot with a mechanism of kind equilibrium_modulation")
+    return robot.mechanism
+
+
+def make_segment(mechanism: EquilibriumModulation) -> ModulatedSegment:
+    """Stiffnesses of a described segment."""
+    tube = round_stiffness_nm2(mechanism.youngs_modulus_pa, mechanism.backbone_diameter_m, mechanism.lumen_diameter_m)
+    wire = round_stiffness_nm2(mechanism.youngs_modulus_pa, mechanism.modulation_diameter_m)
+    return ModulatedSegment(
+        length_m=mechanism.length_m,
+        pitch_radius_m=mechanism.pitch_radius_m,
+        central_stiffness_nm2=tube,
+        secondary_stiffness_nm2=(tube,) * mechanism.backbone_count,
+        modulation_stiffness_nm2=wire * mechanism.modulation_count,
+    )
+
+
+def make_moment_error(mechanism: EquilibriumModulation) -> LinearMomentError:
+    """Lambda of a described segment."""
+    error = mechanism.moment_error
+    return LinearMomentError(error.k_lambda0_nm, error.k_lambdaq_n, error.k_lambda_theta_nm_per_rad)

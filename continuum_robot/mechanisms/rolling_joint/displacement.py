@@ -12,8 +12,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
-from continuum_robot.mechanisms.rolling_joint.loads import Load
-from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, RollingStatics
+from continuum_robot.mechanisms.rolling_joint.statics import Equilibrium, Load, RollingStatics
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.rolling_joint.problems import IntersectingSurfacesError, OffSurfaceError, SurfaceError
-from continuum_robot.mechanisms.rolling_joint.surfaces import Surface
+from continuum_robot.mechanisms.rolling_joint.surfaces import (
+    IntersectingSurfacesError,
+    OffSurfaceError,
+    Surface,
+    SurfaceError,
+)
 
 Array = NDArray[np.float64]
 Vectors = NDArray[np.complex128]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.mechanisms.rolling_joint.problems import OffSurfaceError, SurfaceError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 
 Array = NDArray[np.float64]
 
@@ -168,3 +168,26 @@ def _check_pieces(pieces: Sequence[CurvaturePiece], position: Array, heading_rad
             raise SurfaceError("pieces", (before.end_m, after.start_m), "pieces that begin where the one before ends")
     if not pieces[0].start_m < 0 < pieces[-1].end_m:
         raise SurfaceError("pieces", (pieces[0].start_m, pieces[-1].end_m), "arc lengths around 0")
+
+
+class SurfaceError(ParameterError):
+    """A contact surface that cannot be used; ``name`` is its name."""
+
+
+class IntersectingSurfacesError(SurfaceError):
+    """Two surfaces that would cut into each other, or lie flat on each other, where they touch."""
+
+
+class OffSurfaceError(ParameterError):
+    """An arc length that is not on the surface."""
+
+
+class NoEquilibriumError(ContinuumRobotError, ArithmeticError):
+    """No equilibrium was found within the surfaces: the links roll to the end of one."""
+
+    def __init__(self, joint: int, arc_length_m: float, starts: int) -> None:
+        self.joint, self.arc_length_m, self.starts = joint, arc_length_m, starts
+        super().__init__(
+            f"no equilibrium found within the surfaces (starts tried: {starts}): joint {joint} rolls to the end of its"
+            f" surface, s = {arc_length_m * 1e3:.4g} mm. Lower the load, raise the tensions, or make the surface longer"
+        )

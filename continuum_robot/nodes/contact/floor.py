@@ -23,7 +23,7 @@ from continuum_robot.estimation.contact.floor_learning import (
 )
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.contact.states import CLEAR, ContactEstimate
-from continuum_robot.identification.procedures.floor_record import (
+from continuum_robot.identification.procedures.record import (
     floor_path,
     load_floor,
     make_floor_record,

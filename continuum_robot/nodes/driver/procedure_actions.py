@@ -14,9 +14,8 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.action import CalibrateTorque, CheckTendons, HomeTendons
 from continuum_robot.errors import ContinuumRobotError, DeviceError
-from continuum_robot.identification.procedures.homing import HomingSettings
+from continuum_robot.identification.procedures.homing import HomingSettings, homing_of
 from continuum_robot.identification.procedures.hung_weight import HungWeight
-from continuum_robot.identification.procedures.load_onset import homing_of
 from continuum_robot.identification.procedures.procedure import CANCELLED, Found, Procedure, ProcedureRun
 from continuum_robot.identification.procedures.record import make_record, record_path
 from continuum_robot.identification.procedures.tendon_check import TendonCheckSettings, tendon_check_of

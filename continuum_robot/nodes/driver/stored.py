@@ -17,13 +17,16 @@ import numpy as np
 from continuum_robot.drivers.protocols import CountsFromPowerOn, TendonActuators
 from continuum_robot.drivers.safety.heat_watch import HeatWatch
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
-from continuum_robot.identification.procedures.cogging_record import (
+from continuum_robot.identification.procedures.record import (
     CALIBRATE_FIRST,
+    HOME_FIRST,
+    HomingRecord,
     cogging_path,
     forget_angles,
     load_cogging,
+    load_record,
+    record_path,
 )
-from continuum_robot.identification.procedures.record import HOME_FIRST, HomingRecord, load_record, record_path
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.robot.description import Robot

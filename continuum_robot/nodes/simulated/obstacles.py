@@ -10,7 +10,7 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]

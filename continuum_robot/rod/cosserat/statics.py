@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.geometry import so3
-from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem
+from continuum_robot.rod.cosserat.boundary_value import MODELS, BoundaryValueProblem, Stability, stability
 from continuum_robot.rod.cosserat.description import CosseratRod
-from continuum_robot.rod.cosserat.equations import ROUTING
-from continuum_robot.rod.cosserat.grid import Step
-from continuum_robot.rod.cosserat.stability import Stability, stability
+from continuum_robot.rod.cosserat.equations import ROUTING, Step
 from continuum_robot.rod.loads import Load
 
 Vector = NDArray[np.float64]

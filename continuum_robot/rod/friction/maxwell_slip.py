@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Friction that builds up over a travel: springs in parallel that each slide at a limit of their own (Maxwell slip).
 
-Each is a stop of Prandtl, see :mod:`continuum_robot.rod.friction.dry`.
-
 Pushed from rest in one direction, the force follows 1 - exp(-x / travel) from knot to knot, where the elements begin to
 slide; after a turn it follows the same curve twice as wide (Masing's rule), and it remembers where it turned before.
 Tendons in guides, gears and bearings do that before they slide, and a backbone of superelastic wire. In a plane an
 element slides where the length of its force is at the limit, so that no direction is preferred.
+
+Each is Prandtl's stop (Jenkin's element): its force is k (x - a) where that is less than the limit F, else F with the
+sign of x - a, and the anchor a then follows at the distance F / k. It depends on the order of the positions, not on
+time. It is the derivative of Huber's function of x - a, so that an equilibrium with friction is the minimum of an
+energy: the incremental energy of a rate-independent system.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import cython
 import numpy as np
@@ -164,9 +169,34 @@ def motor_slip(coulomb_n: Vector, travel_m: float, position: Vector) -> MaxwellS
     return MaxwellSlip(coulomb_n, np.full(len(position), travel_m), position)
 
 
-def slip_force(position: Vector, anchors: Vector, limit: float, travel: float) -> tuple[Vector, Vector]:
+def slip_force(position: Vector, anchors: Vector, limit: float | Vector, travel: float) -> tuple[Vector, Vector]:
     """Force that resists at positions near where the elements were left, on lines, and its slope; (k,) each."""
     stiffness, reach = STIFFNESSES[:, None] * limit / travel, KNOTS[:, None] * travel
     offset = position - anchors
     force = (stiffness * np.clip(offset, -reach, reach)).sum(axis=0)
     return force, (stiffness * (np.abs(offset) < reach)).sum(axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class StopForce:
+    """Friction of some stops at given positions; N of them."""
+
+    force: Vector
+    sticking: NDArray[np.bool_]
+    energy: float
+
+
+def stop_force(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> StopForce:
+    """Force of stops."""
+    bound, k = np.asarray(limit, dtype=float), np.asarray(stiffness, dtype=float)
+    elastic = k * (np.asarray(position, dtype=float) - np.asarray(anchor, dtype=float))
+    force = np.minimum(np.maximum(elastic, -bound), bound)
+    sticking = np.abs(elastic) < bound
+    return StopForce(force, sticking, float(np.sum(force * (elastic - force / 2) / k)))
+
+
+def moved_anchor(position: ArrayLike, anchor: ArrayLike, limit: ArrayLike, stiffness: ArrayLike) -> Vector:
+    """Anchors of stops after they went to a position; arguments as of :func:`stop_force`, shape (N,)."""
+    x, a = np.asarray(position, dtype=float), np.asarray(anchor, dtype=float)
+    reach = np.asarray(limit, dtype=float) / np.asarray(stiffness, dtype=float)
+    return np.asarray(np.minimum(np.maximum(a, x - reach), x + reach))

@@ -32,7 +32,7 @@ from continuum_robot.robot.control_settings import (
 )
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, made
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from continuum_robot.rod.fiber import curvature_matrix
 from continuum_robot.rod.friction.capstan_friction import TANH_PER_RADIAN, CapstanFriction
 from continuum_robot.rod.friction.capstans import tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
+from continuum_robot.rod.friction.resistance import PathFriction
+from continuum_robot.rod.holding_force import STICKING_OVER_TENDON
 from continuum_robot.rod.places import RodPlaces
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import equilibrium

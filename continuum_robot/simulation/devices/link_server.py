@@ -14,7 +14,7 @@ from continuum_robot.drivers.simulated_link.codec import Command, CommandKind
 from continuum_robot.drivers.simulated_wires import LINK, socket_path
 from continuum_robot.errors import FrameError
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.wire.listening import Listener
+from continuum_robot.simulation.wire.ports import Listener
 
 
 class LinkServer:
@@ -80,7 +80,8 @@ class LinkServer:
             elif command.kind in (CommandKind.TENSIONS, CommandKind.DISPLACEMENTS):
                 written = command
             else:
-                written = self._write(written, before_s)
+                self._write(written, before_s)
+                written = None
                 self._switch(command)
         self._write(written, before_s)
 

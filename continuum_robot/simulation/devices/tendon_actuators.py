@@ -18,7 +18,7 @@ from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.bodies.choosing import SimulatedBody, mechanism_body
+from continuum_robot.simulation.bodies.mechanisms import SimulatedBody, mechanism_body
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.channel import Channel, FaultyReadings, gaussian, quantised
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, StringSample, StringSource

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain of rigid links that MuJoCo moves, with tendons and motors: a body of simulation/bodies/rod_body.py.
+"""The robot as MuJoCo moves it, in a world or alone: a chain of rigid links with tendons and motors.
 
 In each step MuJoCo gives inertia, gravity, springs and dampers of the hinges, lengths of the tendons and, in a world,
-contacts. Tendons, spools and the contacts of a contact file are solved together at the end of the step
-(compliant_rows.py) and applied as generalised forces, before MuJoCo solves its own contacts and integrates.
+contacts. Tendons, spools and the contacts of a contact file are solved together at the end of the step (rows.py) and
+applied as generalised forces, before MuJoCo solves its own contacts and integrates. At rest, :func:`at_rest`, the chain
+is found by Newton's method with load steps.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,19 +23,25 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import capstan_jacobian, tension_from_torque
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
-from continuum_robot.rod.friction.path_friction import PathFriction
+from continuum_robot.rod.friction.resistance import PathFriction
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.simulation.bodies.rod_body import Drive, diverged
 from continuum_robot.simulation.contact import FRICTION_SPEED_M_PER_S as SLIP_SPEED
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
+from continuum_robot.simulation.faults import MUJOCO
 from continuum_robot.simulation.motors import MotorModel
 from continuum_robot.simulation.mujoco.chain import Chain
-from continuum_robot.simulation.mujoco.equilibrium import at_rest
 from continuum_robot.simulation.mujoco.library import mujoco_library
-from continuum_robot.simulation.mujoco.mjcf import ChainKinematics, compile_chain
+from continuum_robot.simulation.mujoco.mjcf import (
+    ChainKinematics,
+    compile_chain,
+    geometry_triangles,
+    refuse_overlap,
+    world_loads,
+)
 from continuum_robot.simulation.mujoco.rows import ChainRubbing, Rows, joined, solve_rows, spool_step
 from continuum_robot.simulation.mujoco.world import PlacedWorld
-from continuum_robot.simulation.mujoco.world_contacts import geometry_triangles, refuse_overlap, world_loads
+from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
 
@@ -355,3 +364,123 @@ def chain_equilibrium(body: ChainBody, tension_n: ArrayLike = (), wrenches: Sequ
         return np.asarray(fraction * total)
 
     return at_rest(body.mujoco_model, body.data, body.robot, force)
+
+
+_STEP_RAD = 1e-6
+_TOLERANCE_RAD = 1e-10
+_ITERATIONS, _LOAD_STEPS = 30, 8
+_LARGEST_CHANGE_RAD = 0.2
+_SLOPE_KEPT = 0.1
+_STRAIGHT_NM = 1e-12
+
+
+def at_rest(
+    model: Any,
+    data: Any,
+    robot: Robot,
+    force: Callable[[float], Vector] | None = None,
+) -> Vector:
+    """Hinge angles at which the chain rests without contacts, (dof,), rad.
+
+    Straight where gravity allows it, standing or hanging. ``data`` is left at the rest.
+    """
+    mujoco = mujoco_library()
+    gravity = np.array(model.opt.gravity)
+    flags = int(model.opt.disableflags)
+    model.opt.disableflags = flags | int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+
+    def residual(angles: Vector, fraction: float) -> Vector:
+        model.opt.gravity[:] = fraction * gravity
+        data.qpos[:], data.qvel[:] = angles, 0.0
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
+        given = 0.0 if force is None else force(fraction)
+        return np.asarray(data.qfrc_passive - data.qfrc_bias + given)
+
+    try:
+        angles = np.zeros(model.nv)
+        if np.abs(residual(angles, 1.0)).max() < _STRAIGHT_NM:
+            return angles
+        try:
+            return _newton(partial(residual, fraction=1.0), angles, robot)
+        except ConvergenceError:
+            for step in range(1, _LOAD_STEPS + 1):
+                angles = _newton(partial(residual, fraction=step / _LOAD_STEPS), angles, robot)
+            return angles
+    finally:
+        model.opt.gravity[:] = gravity
+        model.opt.disableflags = flags
+
+
+def _newton(residual: Callable[[Vector], Vector], angles: Vector, robot: Robot) -> Vector:
+    change, before, slope = np.zeros(0), 0.0, np.zeros((0, 0))
+    for _ in range(_ITERATIONS):
+        here = residual(angles)
+        largest = float(np.abs(here).max())
+        if not largest < _SLOPE_KEPT * before:  # the slope of an earlier iteration does not serve any more
+            columns = [residual(angles + _STEP_RAD * unit) for unit in np.eye(angles.size)]
+            slope = (np.array(columns).T - here[:, None]) / _STEP_RAD
+        before = largest
+        change = np.asarray(np.linalg.solve(slope, -here))
+        largest = float(np.abs(change).max())
+        if not np.isfinite(largest):
+            break
+        angles = angles + change * min(1.0, _LARGEST_CHANGE_RAD / max(largest, 1e-300))
+        if largest < _TOLERANCE_RAD:
+            return angles
+    raise ConvergenceError(
+        f"the rest of {robot.name} as a chain", float(np.abs(change).max()), _TOLERANCE_RAD, _ITERATIONS
+    )
+
+
+class MujocoPlant(Plant):
+    """As :class:`~continuum_robot.simulation.plant.Plant`, with a chain of rigid links for the rod.
+
+    Its strain coefficients are those that fit the hinge angles best; pushes and contacts act where they are on the
+    chain, and ``contact_loads`` holds those with the world too.
+    """
+
+    LEVEL = MUJOCO
+    _body: ChainBody
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        actuation: str = "motors",
+        rng: np.random.Generator | None = None,
+        progress: Callable[[str], None] | None = None,
+        contacts: Sequence[Contact] = (),
+        links: int | Sequence[int] | None = None,
+        world: PlacedWorld | None = None,
+    ) -> None:
+        self._links, self._world = links, world
+        super().__init__(robot, actuation=actuation, rng=rng, progress=progress, contacts=contacts)
+
+    def _make_body(self, progress: Callable[[str], None] | None) -> ChainBody:
+        return ChainBody(
+            self.robot, self.motor, self._contacts.contacts, links=self._links, world=self._world, progress=progress
+        )
+
+    @property
+    def chain(self) -> ChainBody:
+        """The chain: its MuJoCo model, energy and links."""
+        return self._body
+
+    def obstacle_triangles(self) -> Iterator[tuple[str, Vector]]:
+        """Name of every obstacle and its triangles in the base frame, (k, 3, 3), m."""
+        return self._body.obstacle_triangles()
+
+    def _pushed(self) -> Vector:
+        # A hand acts on the chain itself, not on the coefficients that fit it.
+        return np.zeros(self._size)
+
+    def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
+        """As of :class:`Plant`; a generalised force does its work on the fitted coefficients."""
+        self._body.push = self._push
+        super().advance(command, duration_s, generalized_force)
+
+    @property
+    def contact_loads(self) -> tuple[ContactLoad, ...]:
+        """The truth about every contact of the contact file, then about those with the world that act now."""
+        return self._body.contact_loads(self._time_s - self.contacts_from_s)

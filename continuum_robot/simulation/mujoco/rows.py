@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ConvergenceError
 from continuum_robot.robot.description import Robot
-from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
+from continuum_robot.rod.friction.resistance import PathFriction
+from continuum_robot.rod.holding_force import STICKING_OVER_TENDON
 from continuum_robot.simulation.motors import MotorModel
 
 Vector = NDArray[np.float64]
@@ -77,7 +77,7 @@ def solve_rows(
         # What acts with the wrong sign, and what a row that does not act would give.
         following = ~one_sided | (np.where(acting, found, desired - matrix @ found) > 0)
         if (following == acting).all():
-            return found
+            return np.asarray(found)
         before, acting = acting, following
     changed = float(np.count_nonzero(before != acting))
     raise ConvergenceError("forces of tendons and contacts in a step", changed, 0.0, _MOST_CHANGES)

@@ -16,7 +16,7 @@ from continuum_robot.robot.loading import file_values, plain
 from continuum_robot.runtime.periodic import apply_realtime, simulator_settings
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
 from continuum_robot.simulation.wire.hardware import FORCE_PORT, STRINGS_PORT, SimulatedHardware, wired
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 
 def go_ahead_of_others() -> None:

@@ -30,12 +30,11 @@ from continuum_robot.simulation import faults
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.channel import gaussian
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter
-from continuum_robot.simulation.devices.string_encoders import string_error
+from continuum_robot.simulation.devices.sensors import string_error
 from continuum_robot.simulation.plant import Plant, largest_currents_a
 from continuum_robot.simulation.wire.can_wire import FrameSocketWire
-from continuum_robot.simulation.wire.listening import Listener
 from continuum_robot.simulation.wire.plant_motors import PlantMotor, PlantMotors
-from continuum_robot.simulation.wire.servo_line import LINE_FAULTS, ServoLine
+from continuum_robot.simulation.wire.ports import LINE_FAULTS, Listener, ServoLine
 
 Vector = NDArray[np.float64]
 Device = TypeVar("Device")
@@ -143,8 +142,9 @@ class SimulatedHardware:
         # Not with the lock held: a thread that answers may wait for it.
         for board in boards.values():
             board.wire.close()
-        for device in filter(None, devices):
-            device.close()
+        for device in devices:
+            if device is not None:
+                device.close()
 
     def step(self, now_s: float) -> None:
         """Move the robot up to ``now_s`` (s, monotonic or virtual) and let every device do what is due.

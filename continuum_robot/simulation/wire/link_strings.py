@@ -14,8 +14,8 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.runtime.clock import Clock
 from continuum_robot.simulation.devices.plant_link import StringSource
-from continuum_robot.simulation.devices.string_encoders import string_error
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.devices.sensors import string_error
+from continuum_robot.simulation.wire.ports import Pacer
 
 Vector = NDArray[np.float64]
 
@@ -31,8 +31,10 @@ class LinkedStringBoard:
         if not self.can_read(robot):
             raise ParameterError("robot.strings", len(robot.strings), "1 to 4 strings, which a board reads")
         self._robot, self._source = robot, source
-        self._settings: Any = hardware_of(wired(robot)).string_encoders
-        self._kind = device_of(self._settings.kind)
+        section = hardware_of(wired(robot)).string_encoders
+        assert section is not None
+        self._settings: Any = section
+        self._kind = device_of(section.kind)
         self._unknown = np.full(len(robot.strings), np.nan)
         rng = np.random.default_rng([truth.simulation.seed, 1])
         self._error = string_error(truth, rng)

@@ -28,7 +28,7 @@ from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import WiringErrors
 from continuum_robot.rod.displaced_statics import DisplacedStatics
-from continuum_robot.rod.friction.path_friction import PathFriction
+from continuum_robot.rod.friction.resistance import PathFriction
 
 ROBOT = "three_segment_servo"
 SEEDS = range(1, 11)

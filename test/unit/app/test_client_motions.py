@@ -16,7 +16,7 @@ from continuum_robot.app.client.stack_link import REFERENCE_PERIOD_S
 from continuum_robot.control.motion import LONGEST_STEP_S
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOT = load_robot("two_segment")
 MANIFOLD = controlled_manifold(ROBOT)

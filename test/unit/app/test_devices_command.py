@@ -32,7 +32,7 @@ from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from continuum_robot.app.view.scene import ObstacleScene
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.simulated.obstacles import obstacle_markers, obstacle_triangles
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.mujoco.world import parse_world
 from continuum_robot.simulation.plant import Plant
 

@@ -21,11 +21,10 @@ from continuum_robot.robot.control_settings import BY_LOAD, STATICS_LAW, Control
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.displaced_statics import DisplacedStatics
-from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.holding_force import HeldTendons, clarke_feedforward
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Balance, Held, at_rest
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
 from continuum_robot.runtime.cycle.forms import INTERPRETED

@@ -15,7 +15,7 @@ from continuum_robot.robot import doors
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 from continuum_robot.runtime.cycle import foreign_controller
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.testing.virtual_stack import VirtualStack

@@ -9,7 +9,7 @@ import pytest
 from continuum_robot.control.joint_trajectory import TrajectoryPoint, clarke_joints, joint_trajectory
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOT = load_robot("two_segment")
 JOINTS = clarke_joints(ROBOT)

@@ -21,7 +21,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.clarke import ClarkeManifold, UnrelatedTendons
 from continuum_robot.robot.actuation import TensionLimits
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 DT = 0.001
 

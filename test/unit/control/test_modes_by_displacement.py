@@ -14,7 +14,7 @@ from continuum_robot.control.displacement_controller import DisplacementControll
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.coupling import coupling_of
-from continuum_robot.rod.tendon_modes import clarke_from_modes, controlled_manifold
+from continuum_robot.rod.tendons import clarke_from_modes, controlled_manifold
 
 assert rigid_servos  # the fixture, for this file too
 PLACE_M = [0.004, -0.003, 0.002, 0.001]

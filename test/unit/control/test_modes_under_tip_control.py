@@ -15,7 +15,7 @@ from continuum_robot.control.teleoperation import clarke_range
 from continuum_robot.control.tip.control import TipControl
 from continuum_robot.estimation.tracked_tip import TrackedTip
 from continuum_robot.identification.weighing_motion import WeighingMotion
-from continuum_robot.rod.tendon_modes import clarke_from_modes, controlled_manifold
+from continuum_robot.rod.tendons import clarke_from_modes, controlled_manifold
 
 
 @pytest.mark.parametrize(("name", "modes"), [("two_segment", 2), ("two_segment", 3), ("three_segment_servo", 4)])

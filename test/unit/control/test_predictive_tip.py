@@ -15,7 +15,7 @@ from continuum_robot.robot.coordinates import coordinate_scale_m
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 from continuum_robot.simulation.mujoco.world import load_world
 
 ROBOT = load_robot("opencr_five_tendon")

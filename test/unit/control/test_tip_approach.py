@@ -17,9 +17,8 @@ from continuum_robot.control.tip.approach import (
     largest_bend_rad,
 )
 from continuum_robot.errors import ParameterError
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_moment_error, make_segment
-from continuum_robot.mechanisms.equilibrium_modulation.forces import ModulationForce
-from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import ModulationForce, jacobians
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_moment_error, make_segment
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 

@@ -21,8 +21,7 @@ from continuum_robot.drivers.servo_settings import ServoMotor as Entry
 from continuum_robot.robot.actuation import DisplacementLimits, PositionServo
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.hardware import Motor
-from continuum_robot.simulation.wire.pacing import Pacer
-from continuum_robot.simulation.wire.servo_line import ServoLine
+from continuum_robot.simulation.wire.ports import Pacer, ServoLine
 
 RADIUS_M, CONSTANT = 0.01, 1.78
 NEWTON_PER_AMPERE = CONSTANT / RADIUS_M

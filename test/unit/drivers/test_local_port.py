@@ -15,7 +15,7 @@ import pytest
 from continuum_robot.drivers.local_port import SocketPort
 from continuum_robot.drivers.serial_port import PortInUseError, SerialPort
 from continuum_robot.errors import DeviceError
-from continuum_robot.simulation.wire.servo_line import ServoLine
+from continuum_robot.simulation.wire.ports import ServoLine
 
 WAIT_S = 30.0
 

@@ -28,8 +28,8 @@ from continuum_robot.drivers.serial_port import PortInUseError
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.can_wire import SlcanAdapter
-from continuum_robot.simulation.wire.pacing import Pacer
 from continuum_robot.simulation.wire.plant_motors import PlantMotors
+from continuum_robot.simulation.wire.ports import Pacer
 from continuum_robot.stepped.system_calls import CanFrame
 
 _NAMES = itertools.count()

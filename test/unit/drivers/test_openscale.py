@@ -25,7 +25,7 @@ from continuum_robot.drivers.protocols import (
     TensionSensors,
 )
 from continuum_robot.errors import DeviceError, ParameterError, RobotFileError
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 POUND_N = 4.4482216152605  # NIST SP 811
 

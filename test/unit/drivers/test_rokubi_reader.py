@@ -15,7 +15,7 @@ from continuum_robot.drivers.rokubi_serial.device import RokubiForceSensor
 from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.rokubi_serial.settings import RokubiSerial
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 SETTINGS = RokubiSerial(kind="rokubi_serial", port="/dev/none", baud_bps=460800, sinc=256, frame_id="flange")
 

@@ -14,7 +14,7 @@ from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.errors import DeviceError
 from continuum_robot.geometry.clarke import UnrelatedTendons
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import limiting_manifold
+from continuum_robot.rod.tendons import limiting_manifold
 
 FIVE = load_robot("opencr_five_tendon")
 N, WEAK = 5, 2

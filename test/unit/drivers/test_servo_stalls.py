@@ -23,7 +23,7 @@ from continuum_robot.drivers.dynamixel.models import model_named
 from continuum_robot.drivers.polled import RECEIVE_TIMEOUT
 from continuum_robot.drivers.serial_port import SerialPort
 from continuum_robot.drivers.servo_bus import ANSWER_MARGIN_S, SILENT_SERVO
-from continuum_robot.identification.procedures.load_onset import LoadOnset
+from continuum_robot.identification.procedures.homing import LoadOnset
 from continuum_robot.identification.procedures.procedure import ProcedureRun
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.faults import DROP_READINGS

@@ -17,7 +17,7 @@ from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ParameterError, RobotFileError
-from continuum_robot.identification.procedures.load_onset import Mounted, homing_of
+from continuum_robot.identification.procedures.homing import Mounted, homing_of
 from continuum_robot.identification.procedures.tendon_check import tendon_check_of
 from continuum_robot.robot.coupling import Coupling
 from continuum_robot.robot.loading import load_robot

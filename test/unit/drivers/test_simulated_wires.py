@@ -23,7 +23,7 @@ from continuum_robot.drivers.simulated_wires import (
 )
 from continuum_robot.errors import DeviceError
 from continuum_robot.simulation.wire.can_wire import ERROR, EXTENDED, REMOTE, FrameSocketWire
-from continuum_robot.simulation.wire.listening import Listener, make_folder, remove_folder
+from continuum_robot.simulation.wire.ports import Listener, make_folder, remove_folder
 
 
 @pytest.fixture

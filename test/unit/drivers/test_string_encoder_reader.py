@@ -19,7 +19,7 @@ from continuum_robot.drivers.string_encoder_serial.codec import stuffed
 from continuum_robot.drivers.string_encoder_serial.device import StringEncoderReader
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.wire.ports import Pacer
 
 
 @pytest.fixture

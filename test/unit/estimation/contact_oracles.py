@@ -58,7 +58,7 @@ class PlainPlaces:
 class PlainBudgets(BudgetAlgebra):
     """The budgets with NumPy."""
 
-    def _budget(self, method, fractions, elastic, by_c, friction, *more):
+    def budget(self, method, fractions, elastic, by_c, friction, *more):
         constant, spread, errors, found = {"kalman": _kalman, "gmo": _gmo, "jfd": _jfd}[method](fractions, by_c, *more)
         rubbing = np.zeros(self.size) if friction is None else fractions[3] * friction
         of_model = np.array([*(fractions[2] * elastic), rubbing])

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.channels import contact_channels
 from continuum_robot.estimation.contact.monitor import ContactMonitor
-from continuum_robot.estimation.contact.settings import default_settings
+from continuum_robot.estimation.contact.settings import contact_channels, default_settings
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.loads import PointWrench
@@ -140,9 +139,7 @@ def test_forces_elsewhere_that_are_known_are_no_contact():
     other = jacobian[:3].T @ detected.in_body(place_m, TIP_N)
     estimator, monitor = detected.estimator, detected.monitor
     monitor.reset()
-    spooled = (
-        detected.rod.displacement(plant.c) + plant.tension / detected.robot.tendon_stiffness_n_per_m
-    )
+    spooled = detected.rod.displacement(plant.c) + plant.tension / detected.robot.tendon_stiffness_n_per_m
     for _ in range(100):
         shape = estimator.update(spooled, np.zeros(8), detected.rod.strings.displacement(plant.c), DT_S, plant.tension)
         known = monitor.update(

@@ -27,7 +27,7 @@ from continuum_robot.estimation.contact.states import CLEAR, CONTACT, SETTLING, 
 from continuum_robot.estimation.contact.wrench import WrenchEstimate
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 DT = 0.01
 

@@ -13,10 +13,10 @@ from contact_oracles import PlainBudgets, PlainPlaces, filter_cycle
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact import location as contact_location
 from continuum_robot.estimation.contact import monitor as contact_monitor
-from continuum_robot.estimation.contact.disturbance_observer import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra
 from continuum_robot.estimation.contact.free_motion import Floor
 from continuum_robot.estimation.contact.monitor import ContactMonitor
+from continuum_robot.estimation.contact.observers import DisturbanceObserver, StateTerms
 from continuum_robot.estimation.contact.settings import KALMAN, METHODS, MonitorSettings
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Hysteresis
@@ -26,8 +26,7 @@ from continuum_robot.rod.friction.capstan_friction import CapstanFriction
 from continuum_robot.rod.friction.capstans import drives
 from continuum_robot.rod.friction.resistance import Resistance
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.rod.tendons import tendon_matrix
+from continuum_robot.rod.tendons import coefficients_from_clarke, tendon_matrix
 
 DT = 2e-3
 NOISE = np.eye(6) * 1e-8

@@ -15,7 +15,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.error_budget import BudgetAlgebra, ResidualSensitivity
 from continuum_robot.estimation.contact.free_motion import NoiseFloor
 from continuum_robot.estimation.contact.location import ContactLocator, LocationAlgebra, LocationSettings
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver
+from continuum_robot.estimation.contact.observers import MomentumObserver
 from continuum_robot.estimation.contact.wrench import CONTACT_TYPES, WrenchEstimator, constraint_of, free_directions
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.contact.functions import ContactFunctions
@@ -153,16 +153,13 @@ def budget_of(sensitivity, momentum, force, dt, noise=None):
     """Carries a sensitivity on by the budget, and gives the covariance of the residual's noise."""
     n = sensitivity.gain.size
     spread = np.zeros((2 * n, 2 * n)) if noise is None else noise
-    return algebra_of(n).gmo_budget(
-        np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-        np.zeros((1, n)),
-        lag=np.zeros(n),
-        sensitivity=sensitivity,
-        dt=dt,
-        by_state=(momentum, force),
-        noise=(spread[:n, :n], spread[n:, n:]),
-        friction=None,
-    )
+    of_noise, nothing = np.array([0.0, 0.0, 0.0, 0.0, 1.0]), np.zeros((1, n))
+    budget, (matrix,) = algebra_of(n).budget(
+        "gmo", of_noise, nothing, force[:, :n], None, np.zeros(n), *sensitivity.before(dt), momentum, force,
+        spread[:n, :n], spread[n:, n:],
+    )  # fmt: skip
+    sensitivity.take(matrix, momentum, force)
+    return budget
 
 
 @lru_cache

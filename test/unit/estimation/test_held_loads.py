@@ -14,7 +14,7 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.segments.tendons import String
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 STRINGS = tuple(
     String(name=f"{anchor_m}/{angle_rad}", anchor_m=anchor_m, pitch_radius_m=0.008, angle_rad=angle_rad)

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.contact.joint_force_deviation import (
+from continuum_robot.estimation.contact.observers import (
     BackwardGaussian,
     JointForceDeviation,
+    MomentumObserver,
     SmoothedDifference,
+    ramp_error_rms,
 )
-from continuum_robot.estimation.contact.momentum_observer import MomentumObserver, ramp_error_rms
 from continuum_robot.rod.contact.functions import ContactTerms
 
 DT = 1e-3

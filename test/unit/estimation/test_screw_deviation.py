@@ -9,7 +9,7 @@ import pytest
 from continuum_robot.estimation.screw_deviation import ScrewDeviations, ScrewSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 ROBOT = load_robot("vanderbilt_two_segment")
 SHAPES, MANIFOLD = coefficients_from_clarke(ROBOT), controlled_manifold(ROBOT)

@@ -15,7 +15,7 @@ from continuum_robot.estimation.sensor_watch import SensorWatch, StandstillWatch
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import string_matrix, tendon_matrix
-from continuum_robot.simulation.devices.string_encoders import StringEncoderModel, StringEncoderSettings
+from continuum_robot.simulation.devices.sensors import StringEncoderModel, StringEncoderSettings
 
 DT = 0.005
 ROBOT = load_robot("vanderbilt_segment")

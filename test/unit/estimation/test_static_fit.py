@@ -16,10 +16,10 @@ from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import DisplacedTendons, String
-from continuum_robot.rod.held_tendons import HeldTendons
+from continuum_robot.rod.holding_force import HeldTendons
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOT = replace(load_robot("rucker_helical"), strings=())
 WITH_STRINGS = load_robot("rucker_helical")

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.estimation.stamp_delay import DelayPrior, StampDelay
-from continuum_robot.estimation.tracked_tip import Expected, LearnedResidual, TrackedTip, TrackerSettings
+from continuum_robot.estimation.tracked_tip import (
+    DelayPrior,
+    Expected,
+    LearnedResidual,
+    StampDelay,
+    TrackedTip,
+    TrackerSettings,
+)
 from continuum_robot.geometry import se3, so3
 from continuum_robot.geometry.polynomial import Polynomial
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.devices.tip_tracker import SimulatedTracker, TrackerErrors, true_tip
+from continuum_robot.simulation.devices.sensors import SimulatedTracker, TrackerErrors, true_tip
 
 ROBOT = load_robot("opencr_five_tendon")
 SHAPE_S = 0.01

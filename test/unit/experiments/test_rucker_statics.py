@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from paper_runs import drawn, run
 
-from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.rucker.prototype import TABLE_II, prototype, prototype_robot
+from continuum_robot.experiments.rucker.two_solvers import solve_both
+from continuum_robot.geometry import so3
+from continuum_robot.robot.basis import Basis
+from continuum_robot.robot.segments.routing import RoutedPath
+from continuum_robot.rod.description import RodDescription, RodSegment
 
 LENGTH_M = prototype_robot().length_m
 
@@ -68,61 +72,22 @@ def test_the_sag_is_the_measured_one(tmp_path):
     assert drawn("rucker.sag", result, tmp_path)
 
 
-def three_segments() -> dict[str, object]:
-    """One tendon of the first segment alone bends it to a circle, which the others go on from straight."""
-    robot = {
-        "L": [0.1, 0.08, 0.06],
-        "E": 54e9,
-        "nu": 0.3,
-        "backbone_radius": 7e-4,
-        "pitch_radius": [0.01, 0.009, 0.008],
-    }
-    tension = 3.0
-    bending, area = 54e9 * math.pi / 4 * 7e-4**4, math.pi * 7e-4**2
-    turn, stretch = tension * 0.01 * 0.1 / bending, 1 - tension / (54e9 * area)
-    radius = 0.1 * stretch / turn
-    y, z = radius * (1 - math.cos(turn)) + 0.14 * math.sin(turn), radius * math.sin(turn) + 0.14 * math.cos(turn)
-    case = {
-        "robot": "three",
-        "tension_N": [tension, *[0] * 8],
-        "tip_force_base_frame_N": [0, 0, 0],
-        "tip_moment_base_frame_Nm": [0, 0, 0],
-        "tip_m": [0, y, z],
-        "R_tip": [[1, 0, 0], [0, math.cos(turn), math.sin(turn)], [0, -math.sin(turn), math.cos(turn)]],
-    }
-    return {"robots": {"three": robot}, "cases": [case]}
-
-
-def test_a_file_of_cases_is_met(tmp_path):
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(three_segments()))
-    experiment = experiments()["cosserat.two_segment"]
-    result = experiment.run({"data": str(file), "order": 4})
-    assert result["n_cases"] == result["n_converged"] == result["n_converged_energy"] == 1
-    assert result["max_tip_error_mm"] < 1e-5
-    assert result["max_tip_error_mm_energy"] < 1e-5
-    assert result["max_tip_rotation_error_deg"] < 1e-6
-    assert experiment.draw(result, tmp_path)[0].is_file()
-
-
-def test_a_file_of_cases_that_is_not_one_is_refused(tmp_path):
-    experiment = experiments()["cosserat.two_segment"]
-    with pytest.raises(RecordingError, match="cannot be read"):
-        experiment.run({"data": str(tmp_path / "none.json")})
-    spoiled = []
-    for key, value in (("tension_N", [1.0]), ("tension_N", [-1.0] * 9), ("tip_m", None), ("robot", "other")):
-        content = three_segments()
-        content["cases"][0][key] = value
-        spoiled.append(json.dumps(content))
-    for key, value in (("L", [0.1]), ("E", "stiff"), ("backbone_radius", -1e-3)):
-        content = three_segments()
-        content["robots"]["three"][key] = value
-        spoiled.append(json.dumps(content))
-    for text in ("{", "[]", "{}", *spoiled):
-        file = tmp_path / "bad.json"
-        file.write_text(text)
-        with pytest.raises((RecordingError, ParameterError)):
-            experiment.run({"data": str(file)})
+def test_a_tendon_of_the_first_of_three_segments_bends_it_to_a_circle():
+    """The others go on from its end straight."""
+    tension, modulus, radius_m = 3.0, 54e9, 7e-4
+    bending, area = modulus * math.pi / 4 * radius_m**4, math.pi * radius_m**2
+    shear = modulus / 2.6
+    stiffness = (bending, bending, 2 * shear * bending / modulus, shear * area, shear * area, modulus * area)
+    basis = Basis(kind="chebyshev", bending_order=4, torsion_order=4, shear_order=4, extension_order=4)
+    path = RoutedPath(name="tendon", start_m=0.0, end_m=0.1, pitch_radius_m=0.01, angle_rad=math.pi / 2)
+    segments = tuple(RodSegment(length_m=one, basis=basis, stiffness=stiffness) for one in (0.1, 0.08, 0.06))
+    answers = solve_both(RodDescription(segments=segments, tendon_paths=(path,), name="three"), np.array([tension]), ())
+    turn, stretch = tension * 0.01 * 0.1 / bending, 1 - tension / (modulus * area)
+    circle_m = 0.1 * stretch / turn
+    y, z = circle_m * (1 - math.cos(turn)) + 0.14 * math.sin(turn), circle_m * math.sin(turn) + 0.14 * math.cos(turn)
+    np.testing.assert_allclose(answers.cosserat_tip_m, [0, y, z], atol=1e-8)
+    np.testing.assert_allclose(answers.energy_tip_m, [0, y, z], atol=1e-8)
+    np.testing.assert_allclose(answers.cosserat.tip_rotation, so3.exp(np.array([-turn, 0, 0])), atol=1e-8)
 
 
 def test_a_step_of_the_helical_tendon_moves_the_rod_as_a_chain_of_cross_sections():

@@ -16,7 +16,7 @@ from continuum_robot.identification.procedures.cogging import (
     CoggingSweep,
     CoggingSweepSettings,
 )
-from continuum_robot.identification.procedures.cogging_record import (
+from continuum_robot.identification.procedures.record import (
     cogging_path,
     forget_angles,
     load_cogging,

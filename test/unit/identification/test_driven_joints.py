@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ConvergenceError
-from continuum_robot.identification.motion.mechanism_equations import DrivenJoints
+from continuum_robot.identification.motion.equations import DrivenJoints
 from continuum_robot.mechanisms.rolling_joint.building import make_linkage
 from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
 from continuum_robot.robot.loading import load_robot

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import ConvergenceError
+from continuum_robot.identification.motion.equations import DrivenRod
 from continuum_robot.identification.motion.parameters import in_file
-from continuum_robot.identification.motion.tension_equations import DrivenRod
 from continuum_robot.identification.robot_keys import MASS, STIFFNESS, with_values
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.rod import Rod

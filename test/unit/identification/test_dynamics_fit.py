@@ -30,7 +30,7 @@ from continuum_robot.identification.recorded_motion import (
 from continuum_robot.identification.robot_file import write_fitted_robot
 from continuum_robot.identification.robot_keys import DAMPING, MASS, mass_kg, with_factor
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.calibration_motion import Chirp, simulate_calibration
+from continuum_robot.simulation.benches import Chirp, simulate_calibration
 
 ROBOT = load_robot("vanderbilt_segment")
 TWO = load_robot("vanderbilt_two_segment")

@@ -11,7 +11,7 @@ from continuum_robot.errors import DeviceError
 from continuum_robot.estimation.contact.floor_learning import Learnt
 from continuum_robot.estimation.contact.free_motion import Floor, FreeMotion
 from continuum_robot.estimation.contact.settings import KALMAN, MonitorSettings
-from continuum_robot.identification.procedures.floor_record import (
+from continuum_robot.identification.procedures.record import (
     floor_path,
     load_floor,
     make_floor_record,

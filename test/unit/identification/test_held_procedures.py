@@ -11,14 +11,13 @@ from changed_robots import PRELOAD_N, pair
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.identification.procedures.cogging import CoggingCalibration
-from continuum_robot.identification.procedures.homing import Homing, HomingSettings
+from continuum_robot.identification.procedures.homing import Homing, HomingSettings, LoadOnset, homing_of
 from continuum_robot.identification.procedures.hung_weight import HungWeight
-from continuum_robot.identification.procedures.load_onset import LoadOnset, homing_of
 from continuum_robot.identification.procedures.procedure import CANCELLED, ProcedureRun
 from continuum_robot.identification.procedures.tendon_check import OK, LoadCheck, TendonCheck, tendon_check_of
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import WiringErrors
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop, make_safety
 from continuum_robot.runtime.cycle.forms import interpreted_form
 from continuum_robot.runtime.pace import VirtualPace

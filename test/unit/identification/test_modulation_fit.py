@@ -11,9 +11,9 @@ from continuum_robot.experiments.wang import algorithm_1
 from continuum_robot.experiments.wang.algorithm_1 import fit_as_printed
 from continuum_robot.geometry import so3
 from continuum_robot.identification.modulation_fit import FitSettings, ModulationData, fit, fit_table
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError, TabledMomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_segment, modulation_of
 from continuum_robot.robot.loading import load_robot
 
 SEGMENT = make_segment(modulation_of(load_robot("crem_segment")))

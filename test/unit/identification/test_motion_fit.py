@@ -11,6 +11,7 @@ import pytest
 
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ParameterError, RecordingError
+from continuum_robot.identification.motion.equations import DrivenRod, TensionEquations
 from continuum_robot.identification.motion.fit import fit_forces, fit_motion
 from continuum_robot.identification.motion.parameters import (
     MotionFitSettings,
@@ -19,7 +20,6 @@ from continuum_robot.identification.motion.parameters import (
     in_file,
     kinds_in_file,
 )
-from continuum_robot.identification.motion.tension_equations import DrivenRod, TensionEquations
 from continuum_robot.identification.procedures.chirps import Chirps, ChirpSettings, at_rest, chirp
 from continuum_robot.identification.procedures.procedure import ProcedureError
 from continuum_robot.identification.recorded_motion import (
@@ -41,7 +41,7 @@ from continuum_robot.identification.simulated_motion import RodParts
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Hysteresis
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import ROD
 from continuum_robot.testing.virtual_stack import VirtualStack

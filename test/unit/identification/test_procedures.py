@@ -35,8 +35,8 @@ from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.reading_thresholds import reading_thresholds
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.pace import VirtualPace
+from continuum_robot.simulation.benches import HungWeightBench
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.hung_weight import HungWeightBench
 
 ROBOT = load_robot("opencr_five_tendon")
 LIMITS = ROBOT.limits

@@ -14,10 +14,10 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.identification.weighing import Turn, WeighingModel, sagging, weigh
 from continuum_robot.identification.weighing_motion import ARCS, WeighingMotion
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.design import tendon_stiffness
 from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
-from continuum_robot.rod.tip_stiffness import tendon_stiffness
+from continuum_robot.rod.tendons import controlled_manifold
 
 ROBOT = load_robot("opencr_five_tendon")
 RADIUS_M = 0.006

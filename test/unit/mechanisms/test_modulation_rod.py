@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.geometry.arcs import backbone_poses
-from continuum_robot.mechanisms.equilibrium_modulation.building import make_segment, modulation_of
 from continuum_robot.mechanisms.equilibrium_modulation.kinematics import jacobians
 from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_segment, modulation_of
 from continuum_robot.robot.loading import load_robot
 from validation.wang_rod_model import ModulatedRod
 

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 from rolling import chain, five_links, slopes
 
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.ha.friction import capstan_weights, equilibrium_with_friction
+from continuum_robot.experiments.ha.mechanism import capstan_weights, equilibrium_with_friction
 from continuum_robot.mechanisms.rolling_joint.displacement import solve_displacement
-from continuum_robot.mechanisms.rolling_joint.loads import Load
-from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError
-from continuum_robot.mechanisms.rolling_joint.statics import RollingStatics
+from continuum_robot.mechanisms.rolling_joint.statics import Load, RollingStatics
+from continuum_robot.mechanisms.rolling_joint.surfaces import NoEquilibriumError
 from continuum_robot.mechanisms.rolling_joint.unloaded_curve import UnloadedCurve
 
 PULL = [Load(5, (0.8, 0.1))]

@@ -11,9 +11,15 @@ from scipy.optimize import root
 
 from continuum_robot.errors import ConvergenceError, ParameterError
 from continuum_robot.experiments.ha import paper_newton
-from continuum_robot.mechanisms.rolling_joint.loads import Load, link_loads
-from continuum_robot.mechanisms.rolling_joint.problems import NoEquilibriumError, OffSurfaceError
-from continuum_robot.mechanisms.rolling_joint.statics import Balance, Case, RollingStatics, joint_moments
+from continuum_robot.mechanisms.rolling_joint.statics import (
+    Balance,
+    Case,
+    Load,
+    RollingStatics,
+    joint_moments,
+    link_loads,
+)
+from continuum_robot.mechanisms.rolling_joint.surfaces import NoEquilibriumError, OffSurfaceError
 
 ratios = st.floats(-1.0, 1.0).map(lambda power: 10.0**power)
 LOADS = (

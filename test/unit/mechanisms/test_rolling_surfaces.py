@@ -7,12 +7,14 @@ from rolling import arc, chain
 
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.mechanisms.rolling_joint.linkage import Link, Linkage
-from continuum_robot.mechanisms.rolling_joint.problems import (
+from continuum_robot.mechanisms.rolling_joint.surfaces import (
+    CurvaturePiece,
     IntersectingSurfacesError,
     OffSurfaceError,
     SurfaceError,
+    from_curvature,
+    spline,
 )
-from continuum_robot.mechanisms.rolling_joint.surfaces import CurvaturePiece, from_curvature, spline
 
 LIMITS = (-0.015, 0.015)
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from rolling import five_links
 
-from continuum_robot.mechanisms.rolling_joint.loads import link_loads
-from continuum_robot.mechanisms.rolling_joint.statics import Balance, Case, joint_moments
+from continuum_robot.mechanisms.rolling_joint.statics import Balance, Case, joint_moments, link_loads
 from continuum_robot.mechanisms.rolling_joint.turning import JointTurning
 
 STATICS = five_links()

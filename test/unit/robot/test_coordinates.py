@@ -15,7 +15,7 @@ from continuum_robot.robot.coordinates import (
 )
 from continuum_robot.robot.file.shipped_files import shipped_robots
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
+from continuum_robot.rod.tendons import coefficients_from_clarke
 
 
 def mixed_robot():

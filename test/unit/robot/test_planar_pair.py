@@ -11,14 +11,14 @@ import pytest
 
 from continuum_robot.control.references import reference_columns
 from continuum_robot.errors import RobotFileError
-from continuum_robot.estimation.contact.channels import contact_channels
+from continuum_robot.estimation.contact.settings import contact_channels
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.models.rod import RodDrawing, RodRobotModel
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.backbone import Disks
 from continuum_robot.robot.segments.routing import HelicalRouting
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 PAIR = load_robot(str(Path(__file__).with_name("planar_pair.yaml")))
 STRIP = PAIR.segments[0]

@@ -22,7 +22,7 @@ from continuum_robot.robot.segments.routing import (
     TendonRouting,
 )
 from continuum_robot.robot.segments.tendons import DisplacedTendons
-from continuum_robot.rod.cosserat.conversion import tendon_path
+from continuum_robot.rod.cosserat.description import tendon_path
 from continuum_robot.rod.cosserat.paths import DifferencedPath
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import tendon_matrix

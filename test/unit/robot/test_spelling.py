@@ -20,7 +20,7 @@ from continuum_robot.robot.segments.routing import HelicalRouting, HolesRouting,
 from continuum_robot.robot.segments.tendons import String, Tendons
 from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.plant import Plant
 
 RODS = [name for name in shipped_robots() if load_robot(name).segments]

@@ -19,7 +19,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.monitor import ContactMonitor
 from continuum_robot.estimation.shape import ShapeEstimator
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.plant import Plant
 

@@ -16,9 +16,9 @@ from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.geometry.tendon_modes import TendonModes
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import clarke_from_modes, coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import clarke_from_modes, coefficients_from_clarke, controlled_manifold
 
 SOME = [("two_segment", 1), ("two_segment", 2), ("two_segment", 3), ("three_segment_servo", 4), ("rucker", 3)]
 FULL = ["opencr_five_tendon", "two_segment", "three_segment_servo"]

@@ -16,7 +16,7 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
-from continuum_robot.rod.friction.dry import moved_anchor, stop_force
+from continuum_robot.rod.friction.maxwell_slip import moved_anchor, stop_force
 from continuum_robot.rod.rod import Rod
 
 LIMIT, STIFFNESS = np.array([0.7]), np.array([3.0])

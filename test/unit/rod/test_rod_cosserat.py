@@ -29,12 +29,13 @@ from continuum_robot.robot.segments.routing import (
     StraightRouting,
 )
 from continuum_robot.rod.cosserat import equations
-from continuum_robot.rod.cosserat.conversion import cosserat_rod, tendon_path
 from continuum_robot.rod.cosserat.description import (
     CosseratRod,
     CosseratTendon,
     Section,
+    cosserat_rod,
     round_section,
+    tendon_path,
 )
 from continuum_robot.rod.cosserat.paths import HolePath, PolarPath
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from rod_robots import load_robot, shapes, uneven, with_basis
 
 from continuum_robot.robot.coordinates import clarke_manifold
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke
-from continuum_robot.rod.tendons import tendon_matrix
+from continuum_robot.rod.tendons import coefficients_from_clarke, tendon_matrix
 
 TWO = Rod(load_robot("two_segment"))
 

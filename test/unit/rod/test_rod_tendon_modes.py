@@ -14,7 +14,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.routing import HelicalRouting, StraightRouting
 from continuum_robot.robot.segments.tendons import RoutedTendon
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import coefficients_from_clarke, controlled_manifold
+from continuum_robot.rod.tendons import coefficients_from_clarke, controlled_manifold
 
 GENERAL = ("rucker", "rucker_helical", "mixed_routing")
 

@@ -10,7 +10,7 @@ import pytest
 
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.rod.tip_stiffness import tendon_stiffness, tip_compliance
+from continuum_robot.rod.design import tendon_stiffness, tip_compliance
 
 ROBOT = load_robot("opencr_five_tendon")
 WEIGHTLESS = dataclasses.replace(ROBOT, gravity_m_per_s2=(0.0, 0.0, 0.0))

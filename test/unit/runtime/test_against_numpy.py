@@ -13,7 +13,7 @@ from cycle_cases import random_settings, robot_with
 from continuum_robot.control.clarke_controller import ClarkeController
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.robot.control_settings import ANTIWINDUP_STRATEGIES, TENDON_FORCE_STRATEGIES
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 

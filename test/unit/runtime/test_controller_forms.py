@@ -18,7 +18,7 @@ from continuum_robot.robot.control_settings import (
     TENDON_FORCE_STRATEGIES,
 )
 from continuum_robot.robot.segments.backbone import Hysteresis
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.rod.kernel import library as kernel
 from continuum_robot.rod.rod import Rod
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle

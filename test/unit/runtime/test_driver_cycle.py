@@ -17,7 +17,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.driver_cycle import DriverCycle
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput

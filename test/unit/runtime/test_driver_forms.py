@@ -19,7 +19,7 @@ from continuum_robot.drivers.odri_can.emulator import FAULTS, SimulatedOdriBoard
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.stop_policy import StopPolicy
-from continuum_robot.rod.feedforward import clarke_feedforward
+from continuum_robot.rod.holding_force import clarke_feedforward
 from continuum_robot.runtime.cycle.assembly import QuietWatcher, make_loop
 from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.runtime.cycle.forms import Form, interpreted_form

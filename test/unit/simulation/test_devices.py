@@ -11,9 +11,9 @@ from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.bodies.mechanisms import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 

@@ -15,10 +15,9 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.segments.tendons import DisplacedTendons
 from continuum_robot.rod.displaced_statics import DisplacedStatics
-from continuum_robot.rod.feedforward import clarke_feedforward
-from continuum_robot.rod.held_tendons import STICKING_OVER_TENDON
+from continuum_robot.rod.holding_force import STICKING_OVER_TENDON, clarke_feedforward
 from continuum_robot.rod.rod import Rod
-from continuum_robot.rod.tendon_modes import controlled_manifold
+from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.simulation.moving_rod import MovingRod, Springs
 from continuum_robot.simulation.mujoco.chain import Chain
 from continuum_robot.simulation.plant import Plant

@@ -17,7 +17,7 @@ from continuum_robot.rod.description import RodDescription
 from continuum_robot.rod.friction.hysteresis import RodHysteresis
 from continuum_robot.rod.friction.maxwell_slip import MaxwellSlip
 from continuum_robot.rod.tendons import tendon_matrix
-from continuum_robot.simulation.hung_weight import HungWeightBench
+from continuum_robot.simulation.benches import HungWeightBench
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.plants import MUJOCO, PLANTS
 

@@ -16,10 +16,9 @@ from continuum_robot.rod.loads import PointWrench
 from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.rod_body import Drive
 from continuum_robot.simulation.contact import Contact
-from continuum_robot.simulation.mujoco.body import ChainBody, chain_equilibrium
+from continuum_robot.simulation.mujoco.body import ChainBody, MujocoPlant, chain_equilibrium
 from continuum_robot.simulation.mujoco.chain import Chain
 from continuum_robot.simulation.mujoco.library import mujoco_library
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
 from continuum_robot.simulation.mujoco.rows import solve_rows
 from continuum_robot.simulation.plant import Plant
 

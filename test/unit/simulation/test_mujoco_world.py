@@ -11,7 +11,7 @@ import pytest
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.mujoco.world import load_world, parse_world
 from continuum_robot.simulation.simulator import Simulator
 

@@ -11,7 +11,7 @@ from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import tendon_matrix
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.motors import PositionLoop
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 
 ROBOT = load_robot("three_segment_servo")

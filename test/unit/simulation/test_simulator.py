@@ -15,7 +15,7 @@ from continuum_robot.drivers.simulated_link.actuators import SimulatedLinkActuat
 from continuum_robot.drivers.simulated_wires import SimulatedWires
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.simulation.bodies.choosing import linked_count, linked_tip
+from continuum_robot.simulation.bodies.mechanisms import linked_count, linked_tip
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, link_path
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.simulator import Simulator

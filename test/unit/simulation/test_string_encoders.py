@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.simulation.devices.plant_link import StringSample
-from continuum_robot.simulation.devices.string_encoders import (
+from continuum_robot.simulation.devices.sensors import (
     SimulatedStringEncoders,
     StringEncoderModel,
     StringEncoderSettings,

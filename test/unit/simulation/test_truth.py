@@ -15,11 +15,11 @@ from continuum_robot.robot.coupling import Coupling
 from continuum_robot.robot.file.shipped_files import shipped_folders
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.robot.simulation_settings import SimulationSettings, WiringErrors
-from continuum_robot.rod.friction.path_friction import PathFriction
-from continuum_robot.simulation.devices.string_encoders import SimulatedStringEncoders
+from continuum_robot.rod.friction.resistance import PathFriction
+from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-from continuum_robot.simulation.effects import DYNAMICS, LEVELS, MUJOCO, WIRE
-from continuum_robot.simulation.mujoco.plant import MujocoPlant
+from continuum_robot.simulation.faults import DYNAMICS, LEVELS, MUJOCO, WIRE
+from continuum_robot.simulation.mujoco.body import MujocoPlant
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.simulator import Simulator
 from continuum_robot.simulation.truth import true_robot, truth_file

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.simulation.truth_ring import QUANTITIES, TruthRingReader, TruthRingWriter
+from continuum_robot.simulation.truth import QUANTITIES, TruthRingReader, TruthRingWriter
 
 TENDONS, ROWS = 5, 3000
 

@@ -15,8 +15,8 @@ from continuum_robot.drivers.rokubi_serial.emulator import SimulatedRokubi
 from continuum_robot.drivers.string_encoder_serial.emulator import SimulatedStringEncoderBoard
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial
 from continuum_robot.errors import DeviceError, ParameterError
-from continuum_robot.simulation.devices.force_sensor import SimulatedForceSensor
-from continuum_robot.simulation.wire.pacing import Pacer
+from continuum_robot.simulation.devices.sensors import SimulatedForceSensor
+from continuum_robot.simulation.wire.ports import Pacer
 
 FRAME = bytes(range(1, 30))
 

@@ -16,7 +16,7 @@ from continuum_robot.estimation.sensor_watch import WatchSettings
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.runtime.cycle.compilation import SWITCH
-from continuum_robot.simulation.bodies.choosing import linked_tip
+from continuum_robot.simulation.bodies.mechanisms import linked_tip
 from continuum_robot.testing import DYNAMICS, WIRE, VirtualStack
 
 ROBOT = load_robot("opencr_five_tendon")

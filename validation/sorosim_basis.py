@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the error of the tip falls with the number of functions of a strain, for each family of functions.
 
-The influence of the choice of basis is future work in johnston. The shapes are those of ``sorosim.statics``.
+The influence of the choice of basis is future work in johnston. The shapes are those of sorosim_shapes.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from continuum_robot.experiments.plotting import COLOURS, legend_below
 from continuum_robot.robot.basis import SHIPPED
 from continuum_robot.robot.schema import quantity
 from continuum_robot.rod.rod import Rod
-from validation.sorosim.statics import Shapes, StaticsSettings, read_shapes, round_rod, wrenches
+from validation.sorosim_shapes import Shapes, SteelRod, read_shapes, round_rod, wrenches
 
 Vector = NDArray[np.float64]
 
@@ -32,9 +32,10 @@ _MARKERS = "osd^"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BasisSettings(StaticsSettings):
-    """As of ``sorosim.statics``, and how many shapes."""
+class BasisSettings(SteelRod):
+    """The rod, its shapes, how many of them, and functions."""
 
+    order: int = quantity("order of all strains on each half; 0: each up to 8", default=0, ge=0, le=24)
     shapes: int = quantity("number of shapes, evenly drawn from the file; 0: all", default=50, ge=0, le=100000)
 
 

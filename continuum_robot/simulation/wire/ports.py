@@ -1,18 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emulated servos on a pseudo-terminal, or asked within this process."""
+"""Where emulated devices meet drivers: ports, and the threads that step them.
+
+:class:`Listener` is the listening side of drivers/simulated_wires.py.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from continuum_robot.drivers.local_port import Pty, SocketPort, serve
 from continuum_robot.drivers.polled import Urgency
 from continuum_robot.drivers.servo_emulation import FAULTS, EmulatedServos
-from continuum_robot.errors import DeviceError
+from continuum_robot.drivers.simulated_wires import seqpacket
+from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.runtime.periodic import ProcessorFraction
+
+
+class Pacer:
+    """Calls a simulated device's ``step(now_s)`` on the monotonic clock, from a thread of its own.
+
+    A step that comes late is given the time that it is; none is caught up.
+    """
+
+    def __init__(self, step: Callable[[float], None], period_s: float = 0.001) -> None:
+        if not period_s > 0:
+            raise ParameterError("period_s", period_s, "a positive time in s")
+        self._step, self._period_s = step, period_s
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        if self._thread is None:
+            self._stop.clear()
+            self._failure = None
+            self._thread = threading.Thread(target=self._run, name="simulated device", daemon=True)
+            self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the device is stepped."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End, and wait for it. Safe to call at any time."""
+        thread, self._thread = self._thread, None
+        self._stop.set()
+        if thread is not None:
+            thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _run(self) -> None:
+        due_s = time.monotonic()
+        fraction = ProcessorFraction.of_first()
+        try:
+            while not self._stop.is_set():
+                self._step(time.monotonic())
+                if fraction is not None and fraction.give_up("simulated device"):
+                    fraction = None
+                due_s = max(due_s + self._period_s, time.monotonic())
+                self._stop.wait(max(0.0, due_s - time.monotonic()))
+        except BaseException as error:
+            self._failure = error
+
+
+_BACKLOG = 4
+
+
+def make_folder(folder: Path) -> None:
+    """Make a simulator's folder, readable by its user alone, without sockets of a simulator that died.
+
+    Call it while the robot's :class:`PlantLinkWriter` is open: its lock keeps a second simulator out.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+        if folder.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise DeviceError(str(folder), "belongs to another user", "Remove it.")
+        for stale in folder.iterdir():
+            stale.unlink()
+    except OSError as error:
+        if isinstance(error, DeviceError):
+            raise
+        raise DeviceError(str(folder), f"cannot be made: {error.strerror}", "Make its folder writable.") from error
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove it, after its listeners were closed."""
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+class Listener:
+    """A socket that a driver connects to; of several connections the newest is the one that counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._socket = seqpacket()
+        try:
+            self._socket.bind(str(path))
+            path.chmod(0o600)
+            self._socket.listen(_BACKLOG)
+        except OSError as error:
+            self._socket.close()
+            raise DeviceError(str(path), f"cannot be made: {error.strerror}", "Make its folder writable.") from error
+
+    def fileno(self) -> int:
+        """Descriptor, readable when somebody wants to connect."""
+        return self._socket.fileno()
+
+    def accept(self) -> socket.socket | None:
+        """The newest connection that was asked for since the last call, None for none; never waits."""
+        newest: socket.socket | None = None
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while True:
+                wire, _ = self._socket.accept()
+                if newest is not None:
+                    newest.close()
+                newest = wire
+        if newest is not None:
+            newest.setblocking(False)
+        return newest
+
+    def close(self) -> None:
+        """End, and remove the socket. Safe to call at any time."""
+        self._socket.close()
+        self.path.unlink(missing_ok=True)
+
 
 UNPLUGGED = "unplugged"
 LINE_FAULTS = FAULTS | {UNPLUGGED: "the adapter of the bus is pulled out"}

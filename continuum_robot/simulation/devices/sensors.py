@@ -1,31 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error model of string encoders: a drum on a magnetic rotary encoder whose turns are counted.
+"""Simulated sensors: string encoders, a fibre, a force sensor and a tracker of the tip.
 
-johnston (section 4.1) gives 12 bits, 0.1 mm mean and 0.27 mm largest error over the stroke. Most of that cannot be
-noise: with 12 bits on a small drum a count is about 0.01 mm. It is taken as what such encoders have: eccentricity of
-the magnet and of the drum (one and two periods a turn) and a drum on which the string does not lie evenly (growing
-along the stroke), with random phases, scaled so that mean and maximum over the stroke are as stated.
+String encoders are drums on magnetic rotary encoders whose turns are counted. johnston (section 4.1) gives 12 bits, 0.1
+mm mean and 0.27 mm largest error over the stroke. Most of that cannot be noise: with 12 bits on a small drum a count is
+about 0.01 mm. It is taken as what such encoders have: eccentricity of the magnet and of the drum (one and two periods a
+turn) and a drum on which the string does not lie evenly (growing along the stroke), with random phases, scaled so that
+mean and maximum over the stroke are as stated.
+
+A fibre and a tracker report late, and lose some reports.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.drivers.protocols import StringReading
+from continuum_robot.drivers.protocols import ForceReading, StringReading, TrackedPose
+from continuum_robot.drivers.tare import Tare
 from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.geometry import so3
+from continuum_robot.mechanisms.equilibrium_modulation.equilibrium import modulated_equilibrium
+from continuum_robot.mechanisms.equilibrium_modulation.kinematics import end_pose
+from continuum_robot.mechanisms.equilibrium_modulation.moment_error import LinearMomentError
+from continuum_robot.mechanisms.equilibrium_modulation.segment import make_moment_error, make_segment, modulation_of
+from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.recording import Recording
 from continuum_robot.robot.schema import quantity
 from continuum_robot.simulation import faults
-from continuum_robot.simulation.bodies.choosing import linked_count
+from continuum_robot.simulation.bodies.mechanisms import linked_count, linked_tip
 from continuum_robot.simulation.devices.channel import (
     Channel,
     Corruption,
     FaultyReadings,
+    LateReports,
     gaussian,
     in_sequence,
     quantised,
@@ -33,6 +46,7 @@ from continuum_robot.simulation.devices.channel import (
 from continuum_robot.simulation.devices.plant_link import StringSource
 
 Array = NDArray[np.float64]
+
 
 _GRID = 2001
 _DRAWS = 50
@@ -230,3 +244,218 @@ def string_error(robot: Robot, rng: np.random.Generator) -> Corruption:
         stroke_m=settings.string_stroke_m,
     )
     return StringEncoderModel(len(robot.strings), encoder, rng).read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiberErrors:
+    """What a simulated fibre and its interrogator do wrong."""
+
+    noise_per_m: float = quantity(
+        "standard deviation of each curvature's noise", "1/m", default=0.01, ge=0, le=10, live=True
+    )
+    offset_per_m: float = quantity(
+        "standard deviation of each curvature's constant error, drawn once", "1/m", default=0.03, ge=0, le=10, live=True
+    )
+    delay_s: float = quantity(
+        "age of the curvatures when they are reported; their stamp is when they were read",
+        "s",
+        default=0.005,
+        ge=0,
+        le=0.4,
+        live=True,
+    )
+    lost: float = quantity("fraction of the readings that are lost; 1: an outage", default=0.0, ge=0, le=1, live=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCurvature:
+    """Curvatures about x and y at every grating."""
+
+    time_s: float
+    curvature: Array
+
+
+class SimulatedFiber:
+    """Reads curvatures, and reports them later."""
+
+    def __init__(self, errors: FiberErrors, rng: np.random.Generator) -> None:
+        self.errors, self._rng = errors, rng
+        self._offset: Array | None = None  # of standard deviation 1
+        self._late: LateReports[MeasuredCurvature] = LateReports()
+
+    def look(self, time_s: float, curvature: Array) -> None:
+        """Read the gratings at a time, s."""
+        if self._offset is None:
+            self._offset = self._rng.standard_normal(len(curvature))
+        noise = self.errors.noise_per_m * self._rng.standard_normal(len(curvature))
+        if self._rng.random() >= self.errors.lost:
+            self._late.add(MeasuredCurvature(time_s, curvature + self.errors.offset_per_m * self._offset + noise))
+
+    def reported(self, now_s: float) -> list[MeasuredCurvature]:
+        """What comes until now, s, and has not come before."""
+        return self._late.until(now_s, self.errors.delay_s)
+
+
+ROOM_TEMPERATURE_C = 25.0
+
+
+class SimulatedForceSensor:
+    """A sensor that measures a given wrench, a new sample a period."""
+
+    simulated = True
+
+    def __init__(
+        self,
+        wrench: Callable[[], Array],
+        frame_id: str = "force_sensor",
+        *,
+        rate_hz: float = 200.0,
+        force_noise_n: float = 0.0,
+        moment_noise_nm: float = 0.0,
+        offset: Array | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        if not 0 < rate_hz < math.inf:
+            raise ParameterError("rate_hz", rate_hz, "a positive rate in Hz")
+        if not (force_noise_n >= 0 and moment_noise_nm >= 0):
+            raise ParameterError("noise", (force_noise_n, moment_noise_nm), "two standard deviations of at least 0")
+        self.frame_id = frame_id
+        self._wrench, self._rate_hz = wrench, rate_hz
+        self._noise = np.repeat([force_noise_n, moment_noise_nm], 3)
+        self._offset = np.zeros(6) if offset is None else np.asarray(offset, dtype=float)
+        self._rng = np.random.default_rng(0) if rng is None else rng
+        self._tare = Tare()
+        self._is_open = False
+        self._sample: Array = np.full(6, math.nan)
+        self._stamp_s = -math.inf
+        self._start_s: float | None = None
+        self._samples = -1
+
+    def open(self) -> None:
+        """Start."""
+        self._is_open, self._start_s, self._samples = True, None, -1
+
+    def read(self, now_s: float) -> ForceReading:
+        """The newest sample."""
+        self._require_open()
+        if self._start_s is None:
+            self._start_s = now_s
+        due = math.floor((now_s - self._start_s) * self._rate_hz + 1e-6)
+        if due > self._samples:
+            self._samples, self._stamp_s = due, now_s
+            true = np.asarray(self._wrench(), dtype=float)
+            self._sample = true + self._offset + self._noise * self._rng.standard_normal(6)
+            self._tare.update(self._sample)
+        return ForceReading(self._stamp_s, self._sample - self._tare.bias, now_s - self._stamp_s, ROOM_TEMPERATURE_C)
+
+    @property
+    def taring(self) -> bool:
+        """Whether a tare is on its way."""
+        return self._tare.active
+
+    @property
+    def tare_problem(self) -> str:
+        """Why the last tare changed nothing; empty where it did."""
+        return self._tare.problem
+
+    def start_tare(self, samples: int = 200) -> None:
+        """From now on measure from the mean of the next samples."""
+        self._require_open()
+        self._tare.start(samples)
+
+    def close(self) -> None:
+        """End. Safe to call at any time."""
+        self._is_open = False
+        self._tare.stop("the sensor was closed meanwhile")
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise DeviceError("simulated force sensor", "is not open", "Open it first.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackerErrors:
+    """What a simulated tracker does wrong."""
+
+    noise_m: float = quantity("standard deviation of the place in each axis", "m", default=1e-4, ge=0, le=1e-2)
+    noise_rad: float = quantity("standard deviation of the turn about each axis", "rad", default=2e-3, ge=0, le=1)
+    delay_s: float = quantity("age of a pose when it is reported", "s", default=0.015, ge=0, le=0.4)
+    lost: float = quantity("fraction of the poses that are lost", default=0.0, ge=0, le=1)
+
+
+class SimulatedTracker:
+    """Sees poses, and reports them later."""
+
+    def __init__(self, errors: TrackerErrors, rng: np.random.Generator) -> None:
+        self.errors, self._rng = errors, rng
+        self._late: LateReports[TrackedPose] = LateReports()
+
+    def look(self, time_s: float, tip: Array) -> None:
+        """See the true tip, shape (4, 4), at a time, s."""
+        errors, rng = self.errors, self._rng
+        seen = np.array(tip)
+        seen[:3, 3] += errors.noise_m * rng.standard_normal(3)
+        seen[:3, :3] = so3.exp(errors.noise_rad * rng.standard_normal(3)) @ seen[:3, :3]
+        if rng.random() >= errors.lost:
+            self._late.add(TrackedPose(time_s, seen))
+
+    def reported(self, now_s: float) -> list[TrackedPose]:
+        """What comes until now, s, and has not come before."""
+        return self._late.until(now_s, self.errors.delay_s)
+
+
+class PlantTracker:
+    """A tracker without a clock that sees a plant's tip: it stamps a pose when it comes."""
+
+    simulated = True
+
+    def __init__(
+        self,
+        plant: Callable[[], Array],
+        place: Recording | None,
+        errors: TrackerErrors,
+        rng: np.random.Generator,
+        rate_hz: float,
+    ) -> None:
+        self._plant, self._tracker, self._period_s = plant, SimulatedTracker(errors, rng), 1 / rate_hz
+        self._base, self._marker = np.eye(4), np.eye(4)
+        if place is not None:
+            self._base[:3, :3] = so3.exp(np.array(place.base_rotation_in_tracker_rad))
+            self._base[:3, 3], self._marker[:3, 3] = place.base_in_tracker_m, place.marker_in_tip_m
+        self._next_s = -math.inf
+        self._waiting: list[TrackedPose] = []
+
+    def open(self) -> None:
+        """Nothing to begin."""
+
+    def read(self, now_s: float) -> TrackedPose | None:
+        """See the tip where it is due, and report what comes now; as of :class:`~.protocols.Tracker`."""
+        if now_s >= self._next_s:
+            self._next_s = max(self._next_s, now_s - self._period_s) + self._period_s
+            self._tracker.look(now_s, self._base @ self._plant() @ self._marker)
+        self._waiting += self._tracker.reported(now_s)
+        if not self._waiting:
+            return None
+        seen = self._waiting.pop(0)
+        return TrackedPose(seen.time_s + self._tracker.errors.delay_s, seen.tip)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def true_tip(robot: Robot, model_error: float = 0.0) -> Callable[[Array], Array | None]:
+    """How the true tip follows from what a simulated robot links to sensors in other processes."""
+    if not robot.traits.tip_nodes:
+        return lambda values: linked_tip(robot, values)
+    mechanism = modulation_of(robot)
+    segment = make_segment(mechanism)
+    error = LinearMomentError(*(make_moment_error(mechanism).parameters * (1 + model_error)))
+    spread = clarke_manifold(robot).displacement_matrix[: mechanism.backbone_count, :2]
+
+    def of_modulation(values: Array) -> Array | None:
+        if values.size < 3 or not math.isfinite(values.sum()):
+            return None
+        theta, delta = segment.configuration(spread @ values[:2])
+        return np.asarray(end_pose(modulated_equilibrium(segment, theta, delta, values[2], error), segment))
+
+    return of_modulation
