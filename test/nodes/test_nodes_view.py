@@ -279,7 +279,7 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
     with Page(options, load_robot(ROBOT)) as seen, joined(seen) as onlooker:
         seen.frame()
         refused, asked = page.refusals.count, []
-        seen._commander._call = lambda *call: asked.append(call)
+        seen._commander._ask = lambda *call: asked.append(call)
         forge(page, onlooker)
         assert page.refusals.count == refused + 4
         assert probe.faults() == []

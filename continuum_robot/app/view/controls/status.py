@@ -52,7 +52,7 @@ class Status:
     def _stop(self) -> None:
         self._commander.drop_reference()
         self._commander.stop_robot(
-            lambda success, sentence: self.show("" if success else f"The stop was not confirmed: {sentence}")
+            lambda success, sentence: self.show(sentence if success else f"The stop was not confirmed: {sentence}")
         )
 
     def _reset(self) -> None:
