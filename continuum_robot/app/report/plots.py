@@ -98,7 +98,7 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
     states, limits = recording.series("tendon_states"), robot.limits
     measured, commanded = states["tension"], states["commanded_tension"]
     lines = np.zeros((0, robot.tendon_count))
-    highest = float(np.nanmax([*measured.ravel(), *commanded.ravel(), 0.0]))
+    highest = max(float(np.nanmax(values, initial=0.0)) for values in (measured, commanded))
     if limits is not None:
         most_n, least_n = (limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
         lines = np.array([least_n, most_n] if highest > 0.5 * most_n.min() else [least_n])

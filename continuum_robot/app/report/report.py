@@ -24,7 +24,22 @@ from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import make_folder
 
 TRUE_SHAPE = "simulated_shape"
-TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH, TRUE_SHAPE)
+TOPICS: dict[str, tuple[str, ...]] = {
+    "tendon_states": (
+        "tension", "commanded_tension", "displacement", "commanded_displacement", "limited", "simulated",
+    ),
+    "tendon_commands": (),
+    "clarke_state": ("position",),
+    "clarke_reference": ("position",),
+    "shape": ("coefficients",),
+    CONTACT: (
+        "state", "invalid_reason", "in_contact", "ratio", "kind", "simulated",
+        "wrench", "wrench_sensed", "arc_length", "arc_length_deviation", "location_observable",
+    ),
+    TRUTH: ("in_contact", "wrench", "arc_length"),
+    TRUE_SHAPE: ("tip",),
+}  # fmt: skip
+"""What a report is made of: topics and their fields."""
 
 
 def report_run(

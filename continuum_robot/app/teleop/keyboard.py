@@ -19,7 +19,13 @@ from continuum_robot.app.teleop.device import Command, DeviceReading, Help
 from continuum_robot.errors import DeviceError
 
 REPEAT_S = 0.15
-"""A key counts as held for so long after it came; terminals repeat a held key every 30 to 50 ms."""
+"""A key that repeats counts as held for so long after it came; terminals repeat a held key every 30 to 50 ms."""
+FIRST_REPEAT_S = 0.8
+"""Terminals wait 0.25 to 0.66 s before the first repeat. The motion begins with that: begun with the key itself, it would
+stop and begin again.
+"""
+Held = tuple[int, float] | Command
+"""What a held key does: an axis and its direction, or straighten."""
 _KEY_AXES: dict[str, tuple[int, float]] = {
     "w": (0, 1.0),
     "s": (0, -1.0),
@@ -77,8 +83,8 @@ class Keyboard:
         self._before = termios.tcgetattr(descriptor)
         # Keys come one by one and are not shown; Ctrl-C stays a signal.
         tty.setcbreak(descriptor)
-        self._pressed_s: dict[tuple[int, float], float] = {}
-        self._straight_s = -math.inf
+        self._came_s: dict[Held, float] = {}
+        self._held_s: dict[Held, float] = {}
         self._rest = ""
         self._gone = False
 
@@ -87,20 +93,25 @@ class Keyboard:
         now_s = self._clock()
         commands = []
         for key in self._keys():
-            if key in _KEY_AXES:
-                self._pressed_s[_KEY_AXES[key]] = now_s
-            elif key in _KEY_COMMANDS:
+            held = _KEY_AXES.get(key)
+            if key in _KEY_COMMANDS:
                 commands.append(_KEY_COMMANDS[key])
-                self._pressed_s.clear()
-                self._straight_s = now_s if _KEY_COMMANDS[key] == Command.STRAIGHT else -math.inf
+                if commands[-1] is Command.STRAIGHT:
+                    held = Command.STRAIGHT
+                for times in (self._came_s, self._held_s):
+                    for other in times.keys() - {held}:
+                        del times[other]
+            if held is not None:
+                if now_s - self._came_s.get(held, -math.inf) < FIRST_REPEAT_S:
+                    self._held_s[held] = now_s
+                self._came_s[held] = now_s
         axes = np.zeros(3)
-        held = now_s - self._straight_s < REPEAT_S
-        for (axis, sign), pressed_s in self._pressed_s.items():
-            if now_s - pressed_s < REPEAT_S:
-                axes[axis] += sign
-                held = True
+        now_held = [one for one, at_s in self._held_s.items() if now_s - at_s < REPEAT_S]
+        for one in now_held:
+            if isinstance(one, tuple):
+                axes[one[0]] += one[1]
         problem = "the terminal is gone" if self._gone else ""
-        return DeviceReading(axes, held and not self._gone, tuple(commands), problem)
+        return DeviceReading(axes, bool(now_held) and not self._gone, tuple(commands), problem)
 
     def close(self) -> None:
         """Set the terminal as it was."""
