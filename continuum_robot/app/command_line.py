@@ -137,7 +137,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
     (CALIBRATE, hardware.calibrate_cogging, "calibrate-cogging opencr_five_tendon --plot cogging.png", {}),
     (CALIBRATE, running.learn_floor, "learn-floor --duration 30", {}),
     (CALIBRATE, running.weigh, "weigh --turns 5 --json payload.json", {}),
-    (RECORD, recordings.report, "report runs/2026-01-31_12-00-00 --out redrawn", {}),
+    (RECORD, recordings.report, "report runs/2026-01-31_12-00-00 --folder redrawn", {}),
     (
         RECORD,
         recordings.replay,

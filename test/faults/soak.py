@@ -28,7 +28,8 @@ from faults.judge import DEVIATION_M, Truth
 from faults.kinds import EITHER, SOAK, TOLERATED, Kind
 from faults.runner import NOT_RECOVERED, STOPPED_TOO, Effect, run_one
 from faults.soak_report import draw_soak, print_soak, write_soak
-from faults.up import CLIENT, LONGEST_WATCH_S, WATCH_S, UpStand
+from faults.up import CLIENT, LONGEST_WATCH_S, UpStand
+from faults.up_actions import WATCH_S
 from faults.usage import QUANTITIES, UsageLog
 
 Vector = NDArray[np.float64]

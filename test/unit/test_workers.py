@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from faults.campaign import run_virtual, virtual_runs
 from faults.kinds import KINDS, by_name
+from faults.virtual import run_virtual, virtual_runs
 from rich.console import Console
 
 from continuum_robot.app.workspace import WorkspaceOptions, run_workspace

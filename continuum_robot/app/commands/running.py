@@ -84,7 +84,7 @@ def up(options: UpOptions) -> None:
             {
                 "--view-only": options.view_only,
                 "--allow-origin": bool(options.allow_origin),
-                "--out": options.out != RUNS and not options.record,
+                "--folder": options.folder != RUNS and not options.record,
             },
         )
     if not options.processes:

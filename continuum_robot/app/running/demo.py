@@ -104,7 +104,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
         options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
             say(console, sentence)
-        folder = run_folder(demo.out)
+        folder = run_folder(demo.folder)
         if touching is not None:
             duration_s += LEARN_S + SETTLE_S
             console.print(
@@ -120,7 +120,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
             parameters=_parameters(robot, touching, options.world),
         )
         page_process = PageProcess(
-            name, console, desired=demo.view, out=demo.out, view_only=demo.view_only, allow_origins=allow_origins
+            name, console, desired=demo.view, folder=demo.folder, view_only=demo.view_only, allow_origins=allow_origins
         )  # fmt: skip
         with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)

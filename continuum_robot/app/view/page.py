@@ -83,7 +83,7 @@ class Page:
                 if options.view_only
                 else Panel(
                     self._server, self._commander, model, drawing,
-                    scene_scale=self.scene.scale, record_directory=options.out.resolve(),
+                    scene_scale=self.scene.scale, record_directory=options.folder.resolve(),
                 )
             )  # fmt: skip
             side = gui.add_panel()

@@ -14,11 +14,11 @@ import pytest
 from faults import __main__ as command
 from faults import kinds as table
 from faults.actions import ACTIONS, HOSTILE_FILES, ROBOTS
-from faults.campaign import run_virtual, virtual_runs
 from faults.judge import judge, passive_tension_n
 from faults.kinds import INJECTION_TIMES, KINDS, SERVOS, UP, VIRTUAL, by_name, moments
 from faults.page import page
 from faults.runner import FaultRecord, summary
+from faults.virtual import run_virtual, virtual_runs
 from rich.console import Console
 
 from continuum_robot.drivers.emulated_sensor import PLUGS
