@@ -12,8 +12,7 @@ import typer
 
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
-from continuum_robot.app.commands.arguments import EXIT_REFUSED
-from continuum_robot.app.commands.options import ManualCommand, ManualGroup
+from continuum_robot.app.commands.arguments import EXIT_REFUSED, ManualCommand, ManualGroup
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot.file.shipped_files import did_you_mean
 

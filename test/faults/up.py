@@ -25,9 +25,9 @@ import yaml
 from continuum_robot.srv import InjectFault, ManageStack
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.motions import source_parameters
 from continuum_robot.app.client.stack_link import SOURCE, StackLink
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.client.trajectories import source_parameters
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.drivers.backends import boards_of
 from continuum_robot.drivers.safety.tendon_faults import FAULTS

@@ -154,6 +154,7 @@ class VirtualStand(VirtualStack):
         _, self._texts = device_faults()[hardware_of(named).tendon_actuators.kind]
         self._sensors: dict[str, Any] = {}
         super().__init__(robot, plant, hardware=hardware, seed=seed)
+        self.rate_hz = 1 / self.period_s
         if boards and hardware is not None:
             self.stall(BOOT_S)
             self.run(0.05)
@@ -183,11 +184,6 @@ class VirtualStand(VirtualStack):
     def limits(self) -> Any:
         """Of the robot."""
         return limits_of(self.robot)
-
-    @property
-    def rate_hz(self) -> float:
-        """As :class:`.runner.Stand`."""
-        return 1 / self.period_s
 
     # --- as a stand
 

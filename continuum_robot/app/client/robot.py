@@ -27,9 +27,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.action import CheckTendons, HomeTendons, LearnFloor
-from continuum_robot.app.client.connection import Connection, bring_up, join
-from continuum_robot.app.client.motions import MotionResult, Motions, TipResult, move_stage, move_tip
-from continuum_robot.app.client.recording import recorded
+from continuum_robot.app.client.connection import Connection, bring_up, join, recorded
+from continuum_robot.app.client.motions import (
+    MotionResult,
+    Motions,
+    Task,
+    TipResult,
+    Trajectory,
+    as_function,
+    checked,
+    move_stage,
+    move_tip,
+    source_parameters,
+)
 from continuum_robot.app.client.stack_link import (
     OPERATION_TIMEOUT_S,
     PREDICTIVE_TARGET,
@@ -37,8 +47,6 @@ from continuum_robot.app.client.stack_link import (
     StackLink,
 )
 from continuum_robot.app.client.state import ContactState, RobotState
-from continuum_robot.app.client.task import Task
-from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
 from continuum_robot.app.running.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference

@@ -133,7 +133,7 @@ def calibrate(
     def ask(sentence: str) -> None:
         typer.confirm(f"{sentence} Move?", abort=True)
 
-    module = part("procedures.calibrate")
+    module = part("procedures.run")
     asked = None if yes or simulated else ask
     where = WorkerOptions(workers, scheduler)
     raise typer.Exit(

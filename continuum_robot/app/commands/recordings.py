@@ -36,9 +36,9 @@ def replay(
     realtime: Annotated[
         bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every message is answered.")
     ] = False,
-    folder: Annotated[
-        Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/DATE/.")
-    ] = Path("replays"),
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/DATE/.")] = Path(
+        "replays"
+    ),
     json_file: JsonOption = None,
 ) -> None:
     """Play a recording into the nodes through the ROS 2 topics, and compare what comes out.
@@ -55,7 +55,7 @@ def replay(
             expected = "a robot file with a `recording` section, as identify-geometry and identify write it, for a .csv"
             raise ParameterError("--robot", None, expected)
         without_effect("with a .csv", {"--realtime": realtime, "--folder": folder != Path("replays")})
-        raise typer.Exit(part("recordings.commands").run_prediction(run, robot, json_file))
+        raise typer.Exit(part("recordings.run").run_prediction(run, robot, json_file))
     module = part("recordings.replay_run")
     raise typer.Exit(module.run_replay_of_run(run, robot, realtime=realtime, out=folder, json_file=json_file))
 
@@ -92,4 +92,4 @@ def repair(
     The recorder hands everything older than 0.55 s to the operating system. What a kill leaves lacks the index at the
     file's end, without which ros2 bag, rosbags and Foxglove do not open it. The old file is left as it is.
     """
-    raise typer.Exit(part("recordings.commands").run_repair(run, folder))
+    raise typer.Exit(part("recordings.run").run_repair(run, folder))

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
-from continuum_robot.app.commands.options import ManualCommand, with_options
+from continuum_robot.app.commands.arguments import JsonOption, ManualCommand, part, with_options, without_effect
 from continuum_robot.app.running.options import RESPAWNS, RUNS, DemoOptions, UpOptions
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.errors import ParameterError

@@ -16,10 +16,17 @@ from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track, track_tip
-from continuum_robot.app.report.plots import draw_displacements, draw_tensions, draw_timing, draw_tip, draw_tracking
-from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
-from continuum_robot.app.running.simulation_level import LOCKSTEP
+from continuum_robot.app.report.plots import (
+    draw_displacements,
+    draw_shapes,
+    draw_tensions,
+    draw_timing,
+    draw_tip,
+    draw_tracking,
+    seen_shapes,
+)
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.stack.choices import LOCKSTEP
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import make_folder
 

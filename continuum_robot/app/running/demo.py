@@ -20,8 +20,7 @@ from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.options import DemoOptions
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
-from continuum_robot.app.running.simulation_level import LOCKSTEP
-from continuum_robot.app.running.stack import load_for_stack, tell_truth, with_simulation_level
+from continuum_robot.app.running.stack import LOCKSTEP, load_for_stack, tell_truth, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.admission import checked_origins
 from continuum_robot.app.view.page_process import PageProcess

@@ -120,9 +120,12 @@ class Commander:
                 sentence = ask()
             except ParameterError as error:
                 answer(False, error.expected)
+            except RobotTimeoutError as error:
+                answer(False, str(error))
+            except DeviceError as error:
+                answer(False, error.problem)
             except ContinuumRobotError as error:
-                refused = isinstance(error, DeviceError) and not isinstance(error, RobotTimeoutError)
-                answer(False, error.problem if refused else str(error))
+                answer(False, str(error))
             else:
                 answer(True, str(sentence or ""))
 

@@ -20,9 +20,8 @@ from continuum_robot.app.recordings import reading
 from continuum_robot.app.recordings.reading import Bag, Recording, Series, read_recording
 from continuum_robot.app.recordings.run import fault_moments
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
-from continuum_robot.app.report.plots import draw_tensions
+from continuum_robot.app.report.plots import draw_shapes, draw_tensions, seen_shapes
 from continuum_robot.app.report.report import TOPICS, write_report
-from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.models.making import robot_model

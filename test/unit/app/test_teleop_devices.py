@@ -20,9 +20,7 @@ import evdev
 from evdev import ecodes
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.teleop.device import Command
-from continuum_robot.app.teleop.gamepad import REOPEN_S, Gamepad, open_gamepad
-from continuum_robot.app.teleop.keyboard import REPEAT_S, Keyboard
+from continuum_robot.app.teleop.devices import REOPEN_S, REPEAT_S, Command, Gamepad, Keyboard, open_gamepad
 from continuum_robot.errors import DeviceError
 
 

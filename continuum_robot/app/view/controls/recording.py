@@ -9,7 +9,7 @@ from pathlib import Path
 
 import viser
 
-from continuum_robot.app.client.recording import recorder_parameters
+from continuum_robot.app.client.connection import recorder_parameters
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.app.view.commander import Commander
