@@ -14,9 +14,9 @@ from continuum_robot.drivers.named_faults import FAULT_TEXTS
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
 from continuum_robot.robot.schema import quantity_of
-from faults.growth import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 from faults.judge import DEVIATION_M, HELD_M, SLACK_N, SLACK_S, TIME_TO_SAFE_S, TORQUE_MARGIN_N
 from faults.kinds import INJECTION_TIMES, KINDS, KNOWN, MOVE_S, SERVO_FRACTION, SERVOS, TENSION_FRACTION, Kind
+from faults.processes import ALLOWED_PER_H, MINIMUM_S, WARM_UP_S
 
 _UNITS = {"rss_mib": "MiB of RSS", "handles": "handles", "threads": "thread"}
 
