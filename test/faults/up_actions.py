@@ -394,25 +394,16 @@ def client_comes_and_goes(stand: Any, _rng: Rng) -> Effect:
     return Effect(asked.stdout.strip() or asked.stderr.strip())
 
 
-def pause(stand: Any, _rng: Rng) -> Effect:
-    stand.link.manage(ManageStack.Request.PAUSE)
+def manage(stand: Any, _rng: Rng, commands: Sequence[str]) -> Effect:
+    """Requests to the supervisor, one after the other, by their names in ManageStack."""
+    for command in commands:
+        stand.link.manage(getattr(ManageStack.Request, command))
     return Effect()
 
 
-def restart(stand: Any, _rng: Rng) -> Effect:
-    stand.link.manage(ManageStack.Request.SHUTDOWN)
-    stand.link.manage(ManageStack.Request.STARTUP)
-    return Effect()
-
-
-def reset(stand: Any, _rng: Rng) -> Effect:
-    stand.link.manage(ManageStack.Request.RESET)
-    return Effect()
-
-
-def concurrent_resets(stand: Any, _rng: Rng) -> Effect:
+def concurrent_resets(stand: Any, rng: Rng) -> Effect:
     """Two operators at once: one of them may be refused."""
-    threads = [threading.Thread(target=is_refused, args=(lambda: reset(stand, _rng),)) for _ in range(2)]
+    threads = [threading.Thread(target=is_refused, args=(lambda: manage(stand, rng, ["RESET"]),)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -445,13 +436,12 @@ def cross_origin(stand: Any, _rng: Rng) -> Effect:
     return Effect(begin_s=begin_s, found=found, problems=tuple(problems))
 
 
-def stale_file(stand: Any, _rng: Rng) -> Effect:
+def stale_file(stand: Any, rng: Rng) -> Effect:
     data = yaml.safe_load(stand.text)
     data["limits"]["maximum_n"] = LOWERED * stand.limits.maximum_n
     stand.file.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
     lowered = load_robot(str(stand.file)).tension_limits
-    stand.link.manage(ManageStack.Request.SHUTDOWN)
-    stand.link.manage(ManageStack.Request.STARTUP)
+    manage(stand, rng, ["SHUTDOWN", "STARTUP"])
     begin_s = time.monotonic()
     found = {"supervisor: up": "up with the new limits"} if stand.wait_until_up(20.0) else {}
     stand.link.restart()
