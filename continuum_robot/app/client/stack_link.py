@@ -139,7 +139,7 @@ class StackLink:
         self._tip_targets: dict[str, Any] = {}
         self._sequence = 0
         self._clients: dict[str, Any] = {}
-        self._appears_s = 0.0 if services else math.inf
+        self._waits_for_servers = not services
         self._spinner: Spinner | None = None
         self._driver = f"{self.namespace.rstrip('/')}/tendon_driver: "
         self._driver_values: dict[str, str] = {}
@@ -334,7 +334,7 @@ class StackLink:
         RobotTimeoutError : it is not there, or does not answer
         """
         client = self.client(kind, service)
-        if timeout_s > self._appears_s and not client.service_is_ready():
+        if not self._waits_for_servers and not client.service_is_ready():
             raise RobotTimeoutError(client.srv_name, "is served by no node", "Is the stack up, and its namespace?")
         return call_service(client, request or kind.Request(), timeout_s, again_s)
 
