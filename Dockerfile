@@ -10,4 +10,4 @@ COPY . /workspace/src/continuum_robot
 WORKDIR /workspace
 RUN . /opt/ros/kilted/setup.sh && colcon build --packages-select continuum_robot
 ENV ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST
-ENTRYPOINT ["/bin/sh", "-c", ". install/setup.sh && exec ros2 run continuum_robot continuum-robot demo --no-view --out /runs"]
+ENTRYPOINT ["/bin/sh", "-c", ". install/setup.sh && exec ros2 run continuum_robot continuum-robot demo --no-view --folder /runs"]

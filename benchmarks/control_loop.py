@@ -30,11 +30,10 @@ from continuum_robot.app.client.stack_link import DIAGNOSTICS, StackLink
 from continuum_robot.app.output import print_table, write_json
 from continuum_robot.app.running.demo import prepare_cycle, wait_until_up
 from continuum_robot.app.running.domain import claimed_domain
-from continuum_robot.app.running.driver_cycle import measure_form
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import ProcessGroup, node_command, processor_time_s
-from continuum_robot.app.running.simulation_level import AUTO, choose_level
-from continuum_robot.app.running.stack import load_for_stack
+from continuum_robot.app.running.realtime import measure_form
+from continuum_robot.app.running.stack import AUTO, choose_level, load_for_stack
 from continuum_robot.errors import DeviceError
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import StopRequest

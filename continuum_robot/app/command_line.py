@@ -12,8 +12,7 @@ import typer
 
 from continuum_robot import __version__
 from continuum_robot.app.commands import experiments, hardware, recordings, robots, running
-from continuum_robot.app.commands.arguments import EXIT_REFUSED
-from continuum_robot.app.commands.options import ManualCommand, ManualGroup
+from continuum_robot.app.commands.arguments import EXIT_REFUSED, ManualCommand, ManualGroup
 from continuum_robot.errors import ContinuumRobotError, ParameterError, RecordingError, RobotFileError
 from continuum_robot.robot.file.shipped_files import did_you_mean
 
@@ -137,7 +136,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
     (CALIBRATE, hardware.calibrate_cogging, "calibrate-cogging opencr_five_tendon --plot cogging.png", {}),
     (CALIBRATE, running.learn_floor, "learn-floor --duration 30", {}),
     (CALIBRATE, running.weigh, "weigh --turns 5 --json payload.json", {}),
-    (RECORD, recordings.report, "report runs/2026-01-31_12-00-00 --out redrawn", {}),
+    (RECORD, recordings.report, "report runs/2026-01-31_12-00-00 --folder redrawn", {}),
     (
         RECORD,
         recordings.replay,

@@ -58,13 +58,13 @@ def write_robot_file(robot: Robot, folder: Path) -> Path:
     used = next((port for one in sections for port in ports_of(one) if Path(port).exists()), None)
     if used is not None:
         raise DeviceError(
-            str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --out"
+            str(folder), f"devices stand there already ({used})", "End them, or choose another folder with --folder"
         )
     try:
         write_whole(file, text)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ParameterError("--out", str(folder), f"a folder that may be written to ({reason})") from error
+        raise ParameterError("--folder", str(folder), f"a folder that may be written to ({reason})") from error
     return file
 
 

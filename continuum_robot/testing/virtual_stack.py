@@ -336,12 +336,12 @@ class VirtualStack(QuietWatcher):
         self.loop.ramp_down(lambda _sentence: None)
         self.loop.power_off()
 
-    def follow(self, way: Way, duration_s: float = 0.0, look: Look | None = None) -> None:
+    def follow(self, way: Way | None, duration_s: float = 0.0, look: Look | None = None) -> None:
         """Let the controller follow a reference, by the time since this call, from now on and for a while.
 
         Parameters
         ----------
-        way : time, s -> reference of the Clarke coordinates, m
+        way : time, s -> reference of the Clarke coordinates, m; None: there is none from now on
         duration_s : lets so much time pass, s; 0: none, the motion only begins
         look : called with this object after every cycle meanwhile, beside ``on_cycle``
 

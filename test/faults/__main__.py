@@ -18,9 +18,9 @@ from continuum_robot.app.output import counting_bar, print_table, write_json
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.workers import WorkerOptions, tasks
-from faults.campaign import run_virtual, virtual_runs
 from faults.kinds import KINDS, SERVOS, UP, VIRTUAL, by_name, kinds_of, moments
 from faults.runner import FaultRecord, summary
+from faults.virtual import run_virtual, virtual_runs
 
 PLAIN_WIDTH = 150
 application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -63,13 +63,13 @@ def soak(
     robot: RobotOption = "opencr_five_tendon",
     *,
     seed: SeedOption = 0,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("runs"),
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("runs"),
 ) -> None:
     """Faults, kills and resets, drawn by the seed, on one stack in processes. Ctrl-C ends it with the same report.
 
     Exit code 1 where a moment was unsafe, a fault was not recovered, or a process grew.
     """
-    raise typer.Exit(importlib.import_module("faults.soak").run_soak(robot, hours, seed=seed, out=out))
+    raise typer.Exit(importlib.import_module("faults.soak").run_soak(robot, hours, seed=seed, out=folder))
 
 
 def run_faults(

@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -33,8 +33,10 @@ from continuum_robot.runtime.cycle.cache import cached_library
 from continuum_robot.runtime.cycle.driver_loop import HANG_S
 from continuum_robot.simulation import faults
 from faults.kinds import ALL, ONE, REST, Kind
-from faults.virtual import Command, VirtualStand
 from validation.tip_stamps import StampSettings, run
+
+if TYPE_CHECKING:
+    from faults.virtual import Command, VirtualStand
 
 ASIDE_M, HELD_S = 2e-3, 0.3
 KEPT_COSINE = 0.99999
@@ -76,7 +78,7 @@ def happen(kind: Kind, stand: VirtualStand, tendon: int) -> float | None:
         on_bus(stand, tendon, **kind.bus)
     else:
         name, given = kind.call
-        return ACTIONS[name](stand, tendon, **given)
+        return globals()[name](stand, tendon, **given)
     return None
 
 
@@ -93,10 +95,14 @@ def on_bus(
             stand.inject(f"servo.{REBOOT}", one)
 
 
+def nothing(_stand: VirtualStand, _tendon: int) -> None:
+    """Nothing happens: the robot itself is another one."""
+
+
 # --- commands of another program
 
 
-def _one_command(stand: VirtualStand, tendon: int, value: float) -> None:
+def one_command(stand: VirtualStand, tendon: int, value: float) -> None:
     def change(command: Command) -> Command:
         values = command.values.copy()
         values[tendon] = value
@@ -105,30 +111,30 @@ def _one_command(stand: VirtualStand, tendon: int, value: float) -> None:
     stand.alter = change
 
 
-def _raised_command(stand: VirtualStand, tendon: int, by: float) -> None:
+def raised_command(stand: VirtualStand, tendon: int, by: float) -> None:
     start = stand.safety.commanded.copy()
     start[tendon] += by
     stand.alter = lambda command: command._replace(values=start)
 
 
-def _all_commands(stand: VirtualStand, _tendon: int, value: float) -> None:
+def all_commands(stand: VirtualStand, _tendon: int, value: float) -> None:
     stand.alter = lambda command: command._replace(values=np.full(command.values.shape, value))
 
 
-def _high_command(stand: VirtualStand, tendon: int) -> None:
-    _one_command(stand, tendon, 1.5 * stand.limits.maximum_n)
+def high_command(stand: VirtualStand, tendon: int) -> None:
+    one_command(stand, tendon, 1.5 * stand.limits.maximum_n)
 
 
-def _short_command(stand: VirtualStand, _tendon: int) -> None:
+def short_command(stand: VirtualStand, _tendon: int) -> None:
     stand.alter = lambda command: command._replace(values=command.values[:-1])
 
 
-def _old_commands(stand: VirtualStand, _tendon: int, age_s: float = 0.0) -> None:
+def old_commands(stand: VirtualStand, _tendon: int, age_s: float = 0.0) -> None:
     age_s = age_s or 2 * stand.limits.command_timeout_s
     stand.alter = lambda command: command._replace(born_s=command.born_s - age_s)
 
 
-def _repeated_command(stand: VirtualStand, _tendon: int) -> None:
+def repeated_command(stand: VirtualStand, _tendon: int) -> None:
     kept: list[Command] = []
 
     def alter(command: Command) -> Command:
@@ -138,40 +144,40 @@ def _repeated_command(stand: VirtualStand, _tendon: int) -> None:
     stand.alter = alter
 
 
-def _no_command(stand: VirtualStand, _tendon: int) -> None:
+def no_command(stand: VirtualStand, _tendon: int) -> None:
     stand.alter = lambda _command: None
 
 
 # --- e-stop and settings
 
 
-def _estop(stand: VirtualStand, _tendon: int, *, held: bool = False) -> float:
+def estop(stand: VirtualStand, _tendon: int, *, held: bool = False) -> float:
     stand.safety.ask_estop("topic" if held else "service", held=held)
     return stand.now_s
 
 
-def _estop_with(stand: VirtualStand, tendon: int, fault: str) -> float:
+def estop_with(stand: VirtualStand, tendon: int, fault: str) -> float:
     stand.inject(fault, tendon)
-    return _estop(stand, tendon)
+    return estop(stand, tendon)
 
 
-def _estop_in_ramp(stand: VirtualStand, tendon: int) -> float:
+def estop_in_ramp(stand: VirtualStand, tendon: int) -> float:
     stand.loop.call(stand.safety.deactivate)
     stand.step()
     stand.forget_told()
-    return _estop(stand, tendon)
+    return estop(stand, tendon)
 
 
-def _estop_without_commands(stand: VirtualStand, tendon: int, further_s: float) -> float:
+def estop_without_commands(stand: VirtualStand, tendon: int, further_s: float) -> float:
     stand.alter = lambda _command: None
     stand.run(stand.limits.command_timeout_s + further_s)
     stand.forget_told()
-    return _estop(stand, tendon)
+    return estop(stand, tendon)
 
 
-def _hold_motors(stand: VirtualStand, _tendon: int) -> None:
+def hold_motors(stand: VirtualStand, _tendon: int) -> None:
     """While the reference goes aside and comes back: the force may not turn where the limits cut it."""
-    here = stand.truth["clarke_m"][-1]
+    here = stand.rows["clarke_m"][-1]
     there = here + np.full(here.shape, ASIDE_M)
     stand.inject("stuck_motor", -1, 0.0, 2 * HELD_S)
     stand.begin(RestToRest(here, there, 0.5 * HELD_S))
@@ -184,7 +190,7 @@ def _hold_motors(stand: VirtualStand, _tendon: int) -> None:
     stand.begin(RestToRest(there, here, 0.5 * HELD_S))
 
 
-def _change_gains(stand: VirtualStand, _tendon: int) -> None:
+def change_gains(stand: VirtualStand, _tendon: int) -> None:
     settings = stand.control.settings
     gains = tuple(dataclasses.replace(entry, p=1.5 * entry.p, d=1.2 * entry.d) for entry in settings.gains)
     stand.loop.call(lambda: stand.control.set_settings(dataclasses.replace(settings, gains=gains)))
@@ -193,52 +199,52 @@ def _change_gains(stand: VirtualStand, _tendon: int) -> None:
 # --- the robot
 
 
-def _creep(stand: VirtualStand, _tendon: int) -> None:
+def creep(stand: VirtualStand, _tendon: int) -> None:
     """The simulated friction lets motors creep: they are held instead, until it would let go of them."""
-    here = stand.truth["clarke_m"][-1]
+    here = stand.rows["clarke_m"][-1]
     stand.inject("stuck_motor", -1, 0.0, STICK_S)
     stand.begin(RestToRest(here, here + np.full(here.shape, CREEP_M), STICK_S))
 
 
-def _push(stand: VirtualStand, _tendon: int, force_n: float) -> None:
+def push(stand: VirtualStand, _tendon: int, force_n: float) -> None:
     assert stand.plant is not None
     stand.plant.push(stand.robot.length_m, [force_n, 0.0, 0.0])
 
 
-def _overheat(stand: VirtualStand, tendon: int) -> None:
+def overheat(stand: VirtualStand, tendon: int) -> None:
     actuators = _actuators(stand.robot)
     if actuators.heat is None:
         raise ParameterError("robot.actuators.heat", None, "a model of the motors' heat")
     stand.heat(actuators.temperature_error_c + TOO_HOT_K, tendon)
 
 
-def _unplug_adapter(stand: VirtualStand, tendon: int) -> None:
+def unplug_adapter(stand: VirtualStand, tendon: int) -> None:
     stand.pluggable.unplug(tendon)
 
 
-def _delay_readings(stand: VirtualStand, tendon: int) -> None:
+def delay_readings(stand: VirtualStand, tendon: int) -> None:
     stand.inject(faults.DELAY_READINGS, tendon, 2 * stand.limits.reading_timeout_s)
 
 
 # --- the computer
 
 
-def _stall(stand: VirtualStand, _tendon: int, duration_s: float) -> None:
+def stall(stand: VirtualStand, _tendon: int, duration_s: float) -> None:
     stand.stall(duration_s)
 
 
-def _miss_every_second_cycle(stand: VirtualStand, _tendon: int) -> None:
+def miss_every_second_cycle(stand: VirtualStand, _tendon: int) -> None:
     for _ in range(round(SLOW_S / (2 * stand.period_s))):
         stand.stall(stand.period_s)
         stand.step()
 
 
-def _hang(stand: VirtualStand, _tendon: int) -> None:
+def hang(stand: VirtualStand, _tendon: int) -> None:
     stand.safety.hang_seen = True  # by the watch, whose thread is none of virtual time
     stand.stall(HANG_S)
 
 
-def _call_late(stand: VirtualStand, _tendon: int) -> None:
+def call_late(stand: VirtualStand, _tendon: int) -> None:
     """A deactivation asked of a loop that hangs, in a thread of its own: the one of virtual time cannot."""
     begun, goes_on = threading.Event(), threading.Event()
 
@@ -259,7 +265,7 @@ def _call_late(stand: VirtualStand, _tendon: int) -> None:
     loop.stop()
 
 
-def _damage_cache(stand: VirtualStand, _tendon: int) -> None:
+def damage_cache(stand: VirtualStand, _tendon: int) -> None:
     code, made = bytes(4096), []
 
     def build(folder: Path) -> Path:
@@ -277,7 +283,7 @@ def _damage_cache(stand: VirtualStand, _tendon: int) -> None:
         stand.tell("cache: made again", f"what is {', '.join(DAMAGES)} is made again")
 
 
-def _load_hostile_files(stand: VirtualStand, _tendon: int) -> None:
+def load_hostile_files(stand: VirtualStand, _tendon: int) -> None:
     refused = 0
     with tempfile.TemporaryDirectory(prefix="continuum_robot_faults_") as name:
         file = Path(name, "robot.yaml")
@@ -294,7 +300,7 @@ def _load_hostile_files(stand: VirtualStand, _tendon: int) -> None:
 # --- what the robot touches, and who sees its tip
 
 
-def _track(stand: VirtualStand, _tendon: int, stamps: str) -> None:
+def track(stand: VirtualStand, _tendon: int, stamps: str) -> None:
     """A tracker beside the robot: the simulated one has none."""
     settings = StampSettings(stamps=stamps, figure="circle", duration_s=8.0, learning_s=4.0)
     fused_m, model_m = run(settings).rms_m(settings.learning_s)
@@ -308,7 +314,7 @@ class _Retracting(Reference):
     """
 
     def __init__(self, stand: VirtualStand) -> None:
-        self._truth, self._now_s, self.forward_m = stand.truth, 0.0, -math.inf
+        self._truth, self._now_s, self.forward_m = stand.rows, 0.0, -math.inf
         self._reaction = ContactReaction(stand.robot, ReactionSettings(strategy=RETRACT))
         self._touched_m = self._truth["clarke_m"][-1]
         sense = ContactSense(False, np.zeros_like(self._touched_m))
@@ -331,44 +337,12 @@ class _Retracting(Reference):
         return self._answer
 
 
-def _retract(stand: VirtualStand, _tendon: int) -> None:
+def retract(stand: VirtualStand, _tendon: int) -> None:
     reaction = _Retracting(stand)
     stand.begin(reaction)
     stand.run(RETRACTS_S)
     if reaction.forward_m <= 0:
         stand.tell("contact_reaction: retracts", "something touches: the robot goes back the way it came")
-
-
-ACTIONS: dict[str, Callable[..., float | None]] = {
-    "nothing": lambda _stand, _tendon: None,
-    "one_command": _one_command,
-    "raised_command": _raised_command,
-    "all_commands": _all_commands,
-    "high_command": _high_command,
-    "short_command": _short_command,
-    "old_commands": _old_commands,
-    "repeated_command": _repeated_command,
-    "no_command": _no_command,
-    "estop": _estop,
-    "estop_with": _estop_with,
-    "estop_in_ramp": _estop_in_ramp,
-    "estop_without_commands": _estop_without_commands,
-    "hold_motors": _hold_motors,
-    "change_gains": _change_gains,
-    "creep": _creep,
-    "push": _push,
-    "overheat": _overheat,
-    "unplug_adapter": _unplug_adapter,
-    "delay_readings": _delay_readings,
-    "stall": _stall,
-    "miss_every_second_cycle": _miss_every_second_cycle,
-    "hang": _hang,
-    "call_late": _call_late,
-    "damage_cache": _damage_cache,
-    "load_hostile_files": _load_hostile_files,
-    "track": _track,
-    "retract": _retract,
-}
 
 
 # --- robots whose files state something else

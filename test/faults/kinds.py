@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
+from continuum_robot.control.references import RestToRest
 from continuum_robot.drivers.backends import boards_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
@@ -35,6 +37,8 @@ KNOWN: dict[str, str] = {
 }
 """From when on a fault can be known at all; the time to the safe state counts from there."""
 
+TENSION_FRACTION, SERVO_FRACTION = 0.7, 0.3
+"""Amplitude of the move, as a fraction of limits.maximum_displacement_m."""
 MOVE_S = 1.0
 INJECTION_TIMES: dict[str, float] = {"early in the ramp": 0.15, "at speed": 0.5, "at rest, bent": 1.4}
 """When a fault begins, after the start of the move, s."""
@@ -130,6 +134,14 @@ def moments(kind: Kind, count: int) -> tuple[str, ...]:
 def limits_of(robot: Robot) -> Any:
     """Of its tensions, or of its displacements. Raises :class:`ParameterError` where it has none."""
     return robot.displacement_limits if robot.takes_displacements else robot.tension_limits
+
+
+def move_of(robot: Robot) -> RestToRest:
+    """The motion in which faults happen."""
+    fraction = SERVO_FRACTION if robot.takes_displacements else TENSION_FRACTION
+    end = np.zeros(robot.coordinate_count)
+    end[0] = fraction * limits_of(robot).smallest("maximum_displacement_m", robot.tendon_count)
+    return RestToRest(np.zeros_like(end), end, MOVE_S)
 
 
 def known_after_s(kind: Kind, robot: Robot, board_s: float | None = None) -> float:

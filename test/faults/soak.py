@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hours of faults drawn by weight, each a run of :func:`.runner.run_one` on one stack; in the end its processes."""
+"""Hours of faults drawn by weight, each a run of :func:`.runner.run_one` on one stack, and the report of that."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from continuum_robot.app.output import plain, run_folder
+from continuum_robot.app.output import plain, print_table, run_folder, write_json
 from continuum_robot.app.running.demo import prepare_cycle
 from continuum_robot.errors import ContinuumRobotError, ParameterError
+from continuum_robot.experiments.plotting import figure
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.robot.loading import load_robot
-from faults.growth import WARM_UP_S, Growth, judge_growth
-from faults.judge import DEVIATION_M, Truth
-from faults.kinds import EITHER, SOAK, TOLERATED, Kind
+from faults.judge import DEVIATION_M, TIME_TO_SAFE_S, Truth
+from faults.kinds import EITHER, SAFE, SOAK, TOLERATED, Kind
+from faults.processes import ALLOWED_PER_H, QUANTITIES, WARM_UP_S, Growth, UsageLog, judge_growth
 from faults.runner import NOT_RECOVERED, STOPPED_TOO, Effect, run_one
-from faults.soak_report import draw_soak, print_soak, write_soak
-from faults.up import CLIENT, LONGEST_WATCH_S, WATCH_S, UpStand
-from faults.usage import QUANTITIES, UsageLog
+from faults.up import CLIENT, LONGEST_WATCH_S, UpStand
+from faults.up_actions import WATCH_S
 
 Vector = NDArray[np.float64]
 
@@ -320,3 +320,97 @@ def _growths(usage: UsageLog, ran_s: float) -> list[Growth]:
             series = usage.series(process, quantity)
             growths.append(judge_growth(process, quantity, *series, warm_up_s=WARM_UP_S, bin_s=bin_s))
     return growths
+
+
+_PANELS = (("pss_mib", "PSS [MiB]"), ("handles", "open handles"), ("threads", "threads"))
+_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#7f7f7f", "#e377c2")
+_MINUTE_S = 60.0
+
+
+def write_soak(soak: Soak, file: Path) -> None:
+    """Write everything that was found. Raises :class:`DeviceError` where the file cannot be written."""
+    numbers = dataclasses.asdict(soak) | {
+        "failures": soak.failures,
+        "worst_time_to_safe_ms": worst_time_to_safe_ms(soak),
+        "allowed_growth_per_h": dict(ALLOWED_PER_H),
+        "counts": dict(soak.counts),
+    }
+    write_json(file, numbers)
+
+
+def worst_time_to_safe_ms(soak: Soak) -> float:
+    """The longest time to the safe state, where it is known when the fault could be known; NaN where there was none."""
+    times = [record.time_to_safe_ms for record in soak.records if math.isfinite(record.time_to_safe_ms)]
+    return max(times, default=math.nan)
+
+
+def print_soak(soak: Soak, console: Console) -> None:
+    """Print growth, counts and verdict."""
+    rows = []
+    for process in dict.fromkeys(growth.process for growth in soak.growths):
+        own = {growth.quantity: growth for growth in soak.growths if growth.process == process}
+        rows.append((process, *(own[quantity].shown for quantity in ALLOWED_PER_H)))
+    print_table(
+        console, "growth an hour, with its 95 % interval", ("process", *(f">{one}" for one in ALLOWED_PER_H)), rows
+    )
+    stopped = [record for record in soak.records if record.reaction == SAFE]
+    recoveries = [record.recovery_s for record in soak.records if record.recovery_s > 0]
+    for line in (
+        f"{soak.ran_s / _MINUTE_S:.1f} minutes, of which the robot lived {soak.lived_s / _MINUTE_S:.1f} on its own"
+        f" clock; {soak.truth_lost_ms} ms of its truth were not seen, {soak.unjudged} faults not judged",
+        f"{len(soak.records)} faults of {len(soak.counts)} kinds, {len(stopped)} ended in the safe state,"
+        f" {len(recoveries)} needed a reset (median {np.median(recoveries) if recoveries else math.nan:.1f} s)",
+        f"slowest way to the safe state {worst_time_to_safe_ms(soak):.0f} ms, largest tension {soak.peak_n:.1f} N",
+        f"{len(soak.shocks)} shocks of slack that was taken up"
+        + (": " if soak.shocks else "")
+        + "; ".join(soak.shocks[:10]),
+        f"{len(soak.unprompted)} stops without a fault that was drawn"
+        + (": " if soak.unprompted else "")
+        + "; ".join(soak.unprompted[:10]),
+    ):
+        console.print(line, highlight=False, markup=False)
+    failures = soak.failures
+    if failures:
+        for sentence in failures:
+            console.print(f"[red]failed[/red]: {escape(sentence)}", highlight=False)
+    else:
+        console.print("[green]no unsafe moment, every fault recovered, no growth above noise[/green]")
+
+
+def draw_soak(soak: Soak, usage: UsageLog, file: Path) -> Path:
+    """Draw memory, handles and threads of each process, and each fault, over time."""
+    title = (
+        f"Soak of {soak.robot}, seed {soak.seed}: {len(soak.records)} faults in {soak.ran_s / _MINUTE_S:.0f} minutes,"
+        f" {len(soak.failures)} failures"
+    )
+    heights = [2, 1.4, 1.4, 1.2]
+    with figure(file, title, len(_PANELS) + 1, size=(12, 13), sharex=True, height_ratios=heights) as (_, axes):
+        for (quantity, label), axis in zip(_PANELS, axes, strict=False):
+            for process, color in zip(usage.processes, _COLORS * 4, strict=False):
+                time_s, value, life = usage.series(process, quantity)
+                for one in dict.fromkeys(life.tolist()):
+                    own = life == one
+                    first = one == life[0]
+                    axis.plot(
+                        time_s[own] / _MINUTE_S, value[own], color=color, lw=1.2, label=process if first else None
+                    )
+                    if not first:
+                        axis.plot(time_s[own][:1] / _MINUTE_S, value[own][:1], color=color, marker="o", ms=4)
+            axis.set_ylabel(label)
+            axis.set_ylim(bottom=0)
+            axis.grid(color="0.9")
+        axes[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, title="process (dot: started again)")
+        last = axes[-1]
+        at_min = np.array([record.at_s for record in soak.records]) / _MINUTE_S
+        times_ms = np.array([record.time_to_safe_ms for record in soak.records])
+        bad = np.array([bool(record.unsafe or not record.recovered) for record in soak.records], dtype=bool)
+        last.plot(at_min, times_ms, "o", color="#1f77b4", ms=4, label="time to the safe state")
+        last.plot(at_min, np.zeros_like(at_min), "|", color="0.4", ms=8, label="a fault")
+        if bad.any():
+            last.plot(at_min[bad], np.zeros(bad.sum()), "x", color="#d62728", ms=9, label="unsafe, or not recovered")
+        last.axhline(1e3 * TIME_TO_SAFE_S, color="#d62728", lw=1, ls="--", label="limit")
+        last.set_ylabel("time to safe [ms]")
+        last.set_xlabel("time [min]")
+        last.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        last.grid(color="0.9")
+    return file

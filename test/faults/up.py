@@ -25,9 +25,9 @@ import yaml
 from continuum_robot.srv import InjectFault, ManageStack
 from numpy.typing import NDArray
 
+from continuum_robot.app.client.motions import source_parameters
 from continuum_robot.app.client.stack_link import SOURCE, StackLink
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.client.trajectories import source_parameters
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.drivers.backends import boards_of
 from continuum_robot.drivers.safety.tendon_faults import FAULTS
@@ -39,19 +39,20 @@ from continuum_robot.robot.loading import find_robot_file, load_robot
 from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.assembly import cycle_period_s
 from continuum_robot.simulation.truth import TruthRingReader
-from faults.campaign import move_of
 from faults.judge import Truth, has_stopped, shock_n
-from faults.kinds import INJECTION_TIMES, MOVE_S, SAFE, UP, Kind, known_after_s, limits_of, moments
+from faults.kinds import INJECTION_TIMES, MOVE_S, SAFE, UP, Kind, known_after_s, limits_of, moments, move_of
 from faults.runner import Effect, FaultRecord, failed, run_one
+from faults.up_actions import BOARD_TIMEOUTS, NOTICE_S, WATCH_S, happen
+from faults.up_program import PIDS, TRUTH
 
 Vector = NDArray[np.float64]
 
 TESTS = Path(__file__).resolve().parents[1]
-TRUTH, PIDS = "truth", "pids.json"
 UP_TIMEOUT_S = 180.0
 RESET_TIMEOUT_S = 90.0
 RETURN_TIMEOUT_S = 60.0
-ATTEMPTS = 4
+RECOVERY_TIMEOUT_S = 180.0
+"""After which no further reset is tried."""
 PAUSE_S = 3.0
 """Between two attempts: a node that was killed is listed for a while."""
 CLIENT = "client"
@@ -60,6 +61,48 @@ saw, and its middleware something of each program that came and went."""
 POLL_S = 0.1
 _KEPT_S = 150.0
 _END_TIMEOUT_S = 60.0
+LONGEST_WATCH_S, NOTICE_PERIOD_S = 30.0, 0.005
+RATES_HZ = (1000.0, 500.0, 250.0)
+"""Of the driver, the first that this machine keeps."""
+TRIALS, TRIAL_S = 3, 3.0
+SERVO_MOVE_S, LONGEST_SERVO_WATCH_S = 2.0, 600.0
+OWN_PACKAGE = """
+from pathlib import Path
+import numpy as np
+from continuum_robot.control.clarke_controller import ClarkeController
+from continuum_robot.estimation.contact.own_observer import Finding
+
+class Controller:
+    def __init__(self, robot):
+        self._law = ClarkeController(robot)
+
+    def reset(self, reading, tension, reference):
+        self._law.reset(reading.displacement_m, tension)
+
+    def update(self, reading, reference, dt):
+        return self._law.update(reading.displacement_m, reading.velocity_m_per_s, reference, dt).command
+
+    def ask_pretension(self, pretension_n):
+        raise KeyError(pretension_n)
+
+class Observer:
+    def __init__(self, robot, size):
+        self._nothing, self._one = np.zeros(size), np.ones(size)
+
+    def reset(self):
+        pass
+
+    def update(self, cycle, state):
+        if Path(__file__).with_name("raise").exists():
+            raise ZeroDivisionError("a defect")
+        return Finding(self._nothing, self._one, np.diag(self._one))
+"""
+OWN_ENTRIES = """
+[continuum_robot.controllers]
+own = own_of_campaign:Controller
+[continuum_robot.contact_observers]
+own = own_of_campaign:Observer
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +123,14 @@ class Overload:
         return self.peak_n <= robot.limits.maximum_n + shock_n(robot, self.motor_n, slack_m)
 
 
-class StackStand:
-    """See the module."""
+class UpStand:
+    """A :class:`.runner.Stand` on the stack that `up` starts. Its clock is the monotonic one.
+
+    Truth is on the time that the robot lived through: what it left out since the machine was busy does not count.
+    ``look`` gets the process ids, now and then.
+    """
+
+    exact = False
 
     def __init__(
         self,
@@ -89,8 +138,14 @@ class StackStand:
         folder: Path,
         options: Mapping[str, object] | None = None,
         look: Callable[[Mapping[str, int]], None] = lambda _pids: None,
+        seed: int = 0,
     ) -> None:
         self.robot = load_robot(robot)
+        self.rate_hz = 1 / cycle_period_s(self.robot)
+        self.rng = np.random.default_rng(seed)
+        self.notices: dict[str, float] = {}
+        self.reported: list[str] = []
+        self._listening = threading.Event()
         self._maximum_n = self.limits.maximum_n
         self.peak_n = self.lived_s = 0.0
         self._overloads: list[Overload] = []
@@ -106,6 +161,7 @@ class StackStand:
         self._program: subprocess.Popen[bytes] | None = None
         self.link: StackLink = None  # type: ignore[assignment]
         self._watcher = threading.Thread(target=self._watch, name="watcher", daemon=True)
+        threading.Thread(target=self._listen, name="notices", daemon=True).start()
 
     @property
     def limits(self) -> Any:
@@ -196,9 +252,9 @@ class StackStand:
 
     def reset(self) -> str:
         """What an operator does: wait for lost processes to come back, reset; why it is not up then, "" where it is."""
-        problem = ""
-        for attempt in range(ATTEMPTS):
-            if attempt:
+        problem, end_s = "", time.monotonic() + RECOVERY_TIMEOUT_S
+        while time.monotonic() < end_s:
+            if problem:
                 time.sleep(PAUSE_S)
             wait_for(lambda: self._all_there() or self._ended_by_itself, RETURN_TIMEOUT_S, POLL_S)
             if self._ended_by_itself:
@@ -283,78 +339,7 @@ class StackStand:
         request = InjectFault.Request(fault=fault, tendon=tendon, magnitude=magnitude, duration_s=duration_s)
         self.link.ask("inject_fault", InjectFault, request, again_s=None)
 
-
-WATCH_S, LONGEST_WATCH_S = 1.5, 30.0
-NOTICE_S, NOTICE_PERIOD_S = 15.0, 0.005
-"""Until the supervisor notices that a node is gone; the tendons are safe long before."""
-BOARD_TIMEOUTS = 1.5
-"""Of limits.command_timeout_s: receive timeout of the boards at level dynamics, as the driver sets it."""
-RATES_HZ = (1000.0, 500.0, 250.0)
-"""Of the driver, the first that this machine keeps."""
-TRIALS, TRIAL_S = 3, 3.0
-SERVO_MOVE_S, LONGEST_SERVO_WATCH_S = 2.0, 600.0
-OWN_PACKAGE = """
-from pathlib import Path
-import numpy as np
-from continuum_robot.control.clarke_controller import ClarkeController
-from continuum_robot.estimation.contact.own_observer import Finding
-
-class Controller:
-    def __init__(self, robot):
-        self._law = ClarkeController(robot)
-
-    def reset(self, reading, tension, reference):
-        self._law.reset(reading.displacement_m, tension)
-
-    def update(self, reading, reference, dt):
-        return self._law.update(reading.displacement_m, reading.velocity_m_per_s, reference, dt).command
-
-    def ask_pretension(self, pretension_n):
-        raise KeyError(pretension_n)
-
-class Observer:
-    def __init__(self, robot, size):
-        self._nothing, self._one = np.zeros(size), np.ones(size)
-
-    def reset(self):
-        pass
-
-    def update(self, cycle, state):
-        if Path(__file__).with_name("raise").exists():
-            raise ZeroDivisionError("a defect")
-        return Finding(self._nothing, self._one, np.diag(self._one))
-"""
-OWN_ENTRIES = """
-[continuum_robot.controllers]
-own = own_of_campaign:Controller
-[continuum_robot.contact_observers]
-own = own_of_campaign:Observer
-"""
-
-
-class UpStand(StackStand):
-    """A :class:`.runner.Stand` on the stack that `up` starts. Its clock is the monotonic one.
-
-    Truth is on the time that the robot lived through: what it left out since the machine was busy does not count.
-    """
-
-    exact = False
-
-    def __init__(
-        self,
-        robot: str,
-        folder: Path,
-        options: Mapping[str, object] | None = None,
-        look: Callable[[Mapping[str, int]], None] = lambda _pids: None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(robot, folder, options, look)
-        self.rate_hz = 1 / cycle_period_s(self.robot)
-        self.rng = np.random.default_rng(seed)
-        self.notices: dict[str, float] = {}
-        self.reported: list[str] = []
-        self._listening = threading.Event()
-        threading.Thread(target=self._listen, name="notices", daemon=True).start()
+    # --- as a stand
 
     def _listen(self) -> None:
         while not self._ended.wait(NOTICE_PERIOD_S):
@@ -384,8 +369,6 @@ class UpStand(StackStand):
 
     def act(self, kind: Kind, _moment: str) -> Effect:
         """As :class:`.runner.Stand`."""
-        from faults.up_actions import happen  # noqa: PLC0415  (which needs this module)
-
         self.notices, self.reported = {}, []
         self._listening.set()
         return happen(kind, self, self.rng)
@@ -481,6 +464,7 @@ class CampaignStand(UpStand):
                 problem = str(error)
             if not problem:
                 return
+            sys.stderr.write(f"{self.rate_hz:g} Hz: {problem} without a fault; the stack starts again, slower\n")
             self._end()
         late = f"does not run without a fault at {self.rate_hz:g} Hz either: {problem}"
         raise DeviceError("stack", late, "See its log")

@@ -23,8 +23,8 @@ from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.file.whole_file import write_whole
-from faults.up import PIDS, TRUTH
 
+TRUTH, PIDS = "truth", "pids.json"
 SUPERVISOR, SERVER = "supervisor", "process_server"
 RESPAWNS = 1_000_000
 """A soak kills more often than an operator would look on."""

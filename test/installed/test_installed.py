@@ -260,7 +260,7 @@ def test_with_ros_the_demo_runs_and_its_recording_is_read_without_the_package(
         link_files(built_messages(), with_ros.parent)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    demo = ["demo", "--clock", "lockstep", "--duration", "1", "--no-view", "--out", "runs"]
+    demo = ["demo", "--clock", "lockstep", "--duration", "1", "--no-view", "--folder", "runs"]
     domain = os.environ.get("CONTINUUM_ROBOT_TEST_DOMAIN", "41")
     run(
         with_ros / "continuum-robot",

@@ -25,7 +25,7 @@ from launch_stub import (
     stubbed,
 )
 
-from continuum_robot.app.launching.arguments import rviz_arguments, stack_arguments
+from continuum_robot.app.launching.plan import rviz_arguments, stack_arguments
 from continuum_robot.errors import MISCONFIGURED
 
 FOLDER = Path(__file__).parents[2] / "launch"

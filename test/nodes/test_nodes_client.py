@@ -17,9 +17,8 @@ from ros_probe import PATIENT, PATIENT_CONTROLLER, PATIENT_LIMITS
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import Joy
 
-from continuum_robot.app.teleop.device import Command, DeviceReading
-from continuum_robot.app.teleop.joy_topic import JoyTopic
-from continuum_robot.app.teleop.session import screen
+from continuum_robot.app.teleop.devices import Command, DeviceReading
+from continuum_robot.app.teleop.session import JoyTopic, screen
 from continuum_robot.app.teleop.teleoperator import Teleoperator
 from continuum_robot.client import Robot
 from continuum_robot.control.references import ClarkeReference, reference_columns

@@ -44,7 +44,7 @@ threading.Thread(target=step, daemon=True).start()
 def run_demo(out: Path, *arguments: str, path: str = "") -> dict[str, list[tuple[int, bytes]]]:
     """Run a demo to its end; times and bytes of what it recorded, by topic."""
     environment = os.environ | ({"PYTHONPATH": path} if path else {})
-    command = [*COMMAND, "--seed", "1", "--duration", f"{DURATION_S:g}", "--out", str(out), *arguments]
+    command = [*COMMAND, "--seed", "1", "--duration", f"{DURATION_S:g}", "--folder", str(out), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = out.glob("*/recording/*.mcap")

@@ -21,8 +21,7 @@ from geometry_msgs.msg import WrenchStamped
 from ros_device_ports import stand
 from ros_probe import PATIENT, Probe
 
-from continuum_robot.app.launching.arguments import stack_arguments
-from continuum_robot.app.launching.plan import programs_of_stack
+from continuum_robot.app.launching.plan import programs_of_stack, stack_arguments
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.topics import qos

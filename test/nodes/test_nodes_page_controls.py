@@ -89,7 +89,7 @@ def probe(stack: ComposedStack) -> Iterator[Probe]:
 @pytest.fixture
 def page(stack: ComposedStack, options: StackOptions, tmp_path: Path) -> Iterator[Page]:
     stop = threading.Event()
-    with Page(ViewOptions(out=tmp_path), load_robot(options.robot)) as served:
+    with Page(ViewOptions(folder=tmp_path), load_robot(options.robot)) as served:
 
         def draw() -> None:
             while not stop.wait(served.frame()):
@@ -209,8 +209,8 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     hand.press("Reset contact monitor", lambda: probe.newest("contact").state != "invalid")
     # Record
     hand.open("Record")
-    hand.tick("record", lambda: list(page.options.out.glob("*/*.mcap")))
-    hand.tick("record", lambda: list(page.options.out.glob("*/metadata.yaml")))
+    hand.tick("record", lambda: list(page.options.folder.glob("*/*.mcap")))
+    hand.tick("record", lambda: list(page.options.folder.glob("*/metadata.yaml")))
     # Stop, reset, start
     hand.press("EMERGENCY STOP", lambda: "estop" in probe.faults())
     probe.wait_for_fault("estop", LONG_S)

@@ -37,7 +37,7 @@ from ros_probe import PATIENT, PATIENT_CONTROLLER, Probe, patient_robot
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag2 import Reader, ReaderError
 
-from continuum_robot.app.client.recording import recorded
+from continuum_robot.app.client.connection import recorded
 from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.recordings.inputs import State, read_inputs
 from continuum_robot.app.recordings.run import open_run

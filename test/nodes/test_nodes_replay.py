@@ -31,7 +31,7 @@ COMMAND = [sys.executable, "-m", "continuum_robot.app.command_line"]
 def short_demo(out: Path, *options: str) -> Path:
     """The folder of a short demo, in lock-step."""
     level = ("--simulation-level", "dynamics", "--no-view")
-    command = [*COMMAND, "demo", "--clock", "lockstep", "--seed", "1", "--duration", "2", "--out", str(out), *level]
+    command = [*COMMAND, "demo", "--clock", "lockstep", "--seed", "1", "--duration", "2", "--folder", str(out), *level]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=400, check=False)
     (folder,) = out.iterdir()
     assert (folder / "metrics.json").is_file(), done.stdout + done.stderr
@@ -54,7 +54,7 @@ def replayed(run: Path, out: Path, robot: str | None = None) -> tuple[Path, dict
 
 
 def test_the_report_is_that_of_the_demo(run, tmp_path):
-    assert main(["report", str(run), "--out", str(tmp_path / "again")]) == 0
+    assert main(["report", str(run), "--folder", str(tmp_path / "again")]) == 0
     again, first = numbers_of(tmp_path / "again" / "metrics.json"), numbers_of(run / "metrics.json")
     assert again == first
     assert {"rmse_q_re_m", "processor_percent", "faults"} <= first.keys()
@@ -103,9 +103,9 @@ def test_another_file_says_what_would_have_been_different(run, tmp_path):
 
 
 def test_a_replay_of_another_robot_or_of_nothing_is_refused(run, tmp_path, capsys):
-    assert main(["replay", str(run), "--robot", "two_segment", "--out", str(tmp_path)]) == 2
+    assert main(["replay", str(run), "--robot", "two_segment", "--folder", str(tmp_path)]) == 2
     assert "has 5 tendons, the robot two_segment has" in capsys.readouterr().err
-    assert main(["replay", str(tmp_path / "nothing"), "--out", str(tmp_path)]) == 2
+    assert main(["replay", str(tmp_path / "nothing"), "--folder", str(tmp_path)]) == 2
     assert "does not exist" in capsys.readouterr().err
     assert main(["replay", "some.csv"]) == 2
     assert "--robot" in capsys.readouterr().err
@@ -121,7 +121,7 @@ def runs(pid: str) -> bool:
 
 def test_a_stack_that_was_killed_leaves_a_run_to_report_and_to_replay(domain, tmp_path):
     log = tmp_path / "log.txt"
-    command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--out", str(tmp_path / "runs")]
+    command = [*COMMAND, "up", "opencr_five_tendon", "--record", "--folder", str(tmp_path / "runs")]
     with log.open("w") as stream:
         program = subprocess.Popen(
             [*command, "--simulation-level", "dynamics", "--clock", "lockstep", "--no-contact", "--no-view"],

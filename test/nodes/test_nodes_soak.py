@@ -30,7 +30,7 @@ MINUTE_H = 1 / 60
 
 
 def soak(folder, hours):
-    command = [sys.executable, "-m", "faults", "soak", "--hours", str(hours), "--seed", "3", "--out", str(folder)]
+    command = [sys.executable, "-m", "faults", "soak", "--hours", str(hours), "--seed", "3", "--folder", str(folder)]
     path = os.pathsep.join([str(up.TESTS), os.environ.get("PYTHONPATH", "")])
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
 

@@ -101,7 +101,7 @@ class Shown:
 
 @pytest.fixture(scope="module")
 def shown(stack: ComposedStack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    with Page(ViewOptions(out=tmp_path_factory.mktemp("runs")), load_robot(ROBOT)) as page:
+    with Page(ViewOptions(folder=tmp_path_factory.mktemp("runs")), load_robot(ROBOT)) as page:
         page.draws_unseen = True
         drawing = Shown(page)
         drawing.wait(lambda: drawing.moves, "the page does not hear the stack")
@@ -244,7 +244,7 @@ def test_push_moves_the_simulated_robot_and_ends(shown: Shown, probe: Probe) -> 
 
 def test_recording_of_a_stack_without_recorder(shown: Shown) -> None:
     """The page says that it records once the recorder does."""
-    recording, out = shown.page.panel.recording, shown.page.options.out
+    recording, out = shown.page.panel.recording, shown.page.options.folder
     recording.record.value = True
     shown.wait(lambda: "nothing is written yet" in recording._note.content, "the page does not say that it waits")
     shown.wait(lambda: "All topics are written" in recording._note.content, "nothing is recorded")
@@ -275,11 +275,11 @@ def test_emergency_stop_latches_and_nobody_resets_or_steers_but_a_user(
     shown: Shown, probe: Probe, tmp_path: Path
 ) -> None:
     page, status = shown.page, shown.page.panel.status
-    options = ViewOptions(robot=ROBOT, out=tmp_path, view_only=True)
+    options = ViewOptions(robot=ROBOT, folder=tmp_path, view_only=True)
     with Page(options, load_robot(ROBOT)) as seen, joined(seen) as onlooker:
         seen.frame()
         refused, asked = page.refusals.count, []
-        seen._commander._call = lambda *call: asked.append(call)
+        seen._commander._ask = lambda *call: asked.append(call)
         forge(page, onlooker)
         assert page.refusals.count == refused + 4
         assert probe.faults() == []
@@ -371,7 +371,7 @@ def test_browser_keeps_the_token_from_the_address_bar_and_from_other_pages(brows
 
 
 def test_robot_without_control_settings_is_shown_and_not_steered(tmp_path: Path) -> None:
-    options = ViewOptions(robot="rucker_helical", namespace="helical", out=tmp_path)
+    options = ViewOptions(robot="rucker_helical", namespace="helical", folder=tmp_path)
     with Page(options, load_robot("rucker_helical").changed(control=None)) as page:
         page.draws_unseen = True
         page.frame()
@@ -381,7 +381,7 @@ def test_robot_without_control_settings_is_shown_and_not_steered(tmp_path: Path)
 
 
 def test_slow_drawing_leaves_time_to_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = ViewOptions(robot=ROBOT, namespace="slow", out=tmp_path)
+    options = ViewOptions(robot=ROBOT, namespace="slow", folder=tmp_path)
     with Page(options, load_robot(ROBOT)) as page:
         page.draws_unseen = True
         draw_s = 0.1

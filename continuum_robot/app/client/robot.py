@@ -27,23 +27,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.action import CheckTendons, HomeTendons, LearnFloor
-from continuum_robot.app.client.connection import Connection, bring_up, join
-from continuum_robot.app.client.motions import MotionResult, Motions, TipResult, move_stage, move_tip
-from continuum_robot.app.client.recording import recorded
+from continuum_robot.app.client.connection import Connection, bring_up, join, recorded
+from continuum_robot.app.client.motions import (
+    MotionResult,
+    Motions,
+    Task,
+    TipResult,
+    Trajectory,
+    as_function,
+    checked,
+    move_stage,
+    move_tip,
+    source_parameters,
+)
 from continuum_robot.app.client.stack_link import (
-    ESTOP_TIMEOUT_S,
     OPERATION_TIMEOUT_S,
     PREDICTIVE_TARGET,
     SOURCE,
     StackLink,
 )
 from continuum_robot.app.client.state import ContactState, RobotState
-from continuum_robot.app.client.task import Task
-from continuum_robot.app.client.trajectories import Trajectory, as_function, checked, source_parameters
 from continuum_robot.app.running.stack import with_world
 from continuum_robot.control.motion import MotionLimits, motion_limits
 from continuum_robot.control.references import ClarkeReference
-from continuum_robot.errors import DeviceError, ParameterError, RobotTimeoutError
+from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.geometry.clarke import clarke_from_arc
 from continuum_robot.identification.weighing import Turn
 from continuum_robot.identification.weighing_motion import WeighingMotion
@@ -510,10 +517,7 @@ class Robot:
         """
         if self._task is not None:
             self._task.cancel()
-        try:
-            return self.link.trigger("estop", ESTOP_TIMEOUT_S)
-        except RobotTimeoutError as error:
-            return self.link.hold_estop_instead(str(error).rstrip("."))
+        return self.link.estop()
 
     def reset(self, timeout_s: float = OPERATION_TIMEOUT_S) -> RobotState:
         """Clear e-stop and faults and bring the stack up again; the robot then holds where it is. Returns the state.

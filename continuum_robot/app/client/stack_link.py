@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,7 @@ class StackLink:
     numbered : a random number stands behind the name. References are admitted by the writer's name, and neither a
         program's name nor its process id is unique: two containers have the same
     listens_only : the node that asks and writes is made when it is first needed
+    services : types by name, of which the clients are made at once: then no call waits for its service to appear
 
     Attributes
     ----------
@@ -120,6 +122,7 @@ class StackLink:
         context: Context | None = None,
         numbered: bool = True,
         listens_only: bool = False,
+        services: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.namespace = absolute_namespace(namespace)
         self.name = f"{name}_{uuid.uuid4().hex[:12]}" if numbered else name
@@ -136,6 +139,7 @@ class StackLink:
         self._tip_targets: dict[str, Any] = {}
         self._sequence = 0
         self._clients: dict[str, Any] = {}
+        self._waits_for_servers = not services
         self._spinner: Spinner | None = None
         self._driver = f"{self.namespace.rstrip('/')}/tendon_driver: "
         self._driver_values: dict[str, str] = {}
@@ -146,6 +150,8 @@ class StackLink:
                 self.messages.listen(topic, *_TOPICS[topic])
             if not listens_only:
                 _ = self.node
+            for service, kind in services.items():
+                self.client(kind, service)
         except Exception as error:
             self.close()
             raise dds_error(error) from error
@@ -327,7 +333,10 @@ class StackLink:
         ------
         RobotTimeoutError : it is not there, or does not answer
         """
-        return call_service(self.client(kind, service), request or kind.Request(), timeout_s, again_s)
+        client = self.client(kind, service)
+        if not self._waits_for_servers and not client.service_is_ready():
+            raise RobotTimeoutError(client.srv_name, "is served by no node", "Is the stack up, and its namespace?")
+        return call_service(client, request or kind.Request(), timeout_s, again_s)
 
     def client(self, kind: Any, service: str) -> Any:
         """The client of a service, made where there is none yet: its server is found a moment later."""
@@ -340,45 +349,19 @@ class StackLink:
             self.make(make)
         return self._clients[service]
 
-    def request(
-        self,
-        kind: Any,
-        service: str,
-        request: Any,
-        answer: Callable[[Any, str], None],
-        timeout_s: float = CALL_TIMEOUT_S,
-    ) -> None:
-        """Call a service and return at once.
+    def estop(self) -> str:
+        """Latch the driver's e-stop; where its service gives no answer within a second, press the topic ``estop``.
 
-        Parameters
-        ----------
-        request : None for an empty one
-        answer : called once, with the response and "", or with None and the reason; at once, in the executor's thread,
-            or after ``timeout_s`` in a thread of its own
-        timeout_s : for the response, s
+        Returns
+        -------
+        the driver's answer; or a sentence for the operator: nothing confirms that the robot stops
         """
-        client = self.client(kind, service)
-        if not client.service_is_ready():
-            answer(None, f"no node serves {client.srv_name}")
-            return
-        first = threading.Lock()
-
-        def done(future: Future[Any]) -> None:
-            timer.cancel()
-            if first.acquire(blocking=False):
-                response = future.result()
-                answer(response, "" if response is not None else f"{client.srv_name} did not answer")
-
-        def late() -> None:
-            if first.acquire(blocking=False):
-                client.remove_pending_request(future)
-                answer(None, f"{client.srv_name} did not answer within {timeout_s:g} s")
-
-        timer = threading.Timer(timeout_s, late)
-        timer.daemon = True
-        future = client.call_async(request or kind.Request())
-        timer.start()
-        future.add_done_callback(done)
+        try:
+            return self.trigger("estop", ESTOP_TIMEOUT_S)
+        except RobotTimeoutError as error:
+            self.hold_estop(True)
+            problem = str(error).rstrip(".")
+        return f"not confirmed, sent on the topic estop as well: {problem}. Use the hardware's stop if the robot moves"
 
     def hold_estop(self, pressed: bool) -> None:
         """Press or let go the topic ``estop``, which the driver obeys as it does the service.
@@ -395,20 +378,6 @@ class StackLink:
         """Let the topic ``estop`` go if this program pressed it; call it before a reset."""
         if self._switch_pressed:
             self.hold_estop(False)
-
-    def hold_estop_instead(self, problem: str) -> str:
-        """Press the topic ``estop`` because its service gave no answer.
-
-        Parameters
-        ----------
-        problem : why there is no answer
-
-        Returns
-        -------
-        a sentence for the operator: nothing confirms that the robot stops
-        """
-        self.hold_estop(True)
-        return f"not confirmed, sent on the topic estop as well: {problem}. Use the hardware's stop if the robot moves"
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
         """Call a std_srvs/Trigger, and return its message.

@@ -12,13 +12,13 @@ import typer
 from continuum_robot.app.commands.arguments import (
     EXIT_REFUSED,
     JsonOption,
+    ManualCommand,
     SchedulerOption,
     WorkersOption,
     output_folder,
     part,
     without_effect,
 )
-from continuum_robot.app.commands.options import ManualCommand
 from continuum_robot.errors import ParameterError
 from continuum_robot.workers import WorkerOptions
 
@@ -90,8 +90,6 @@ def experiment(
         module.print_list()
         raise typer.Exit(0 if show_list else EXIT_REFUSED)
     module.run_experiment(name, own, json_file, plots)
-
-
 
 
 def realtime(

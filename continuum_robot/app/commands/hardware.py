@@ -52,18 +52,18 @@ def devices(
 
 def simulate_devices(
     robot: RobotArgument,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder of the ports and of the robot file that names them.")
+    folder: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the ports and of the robot file that names them.")
     ] = Path("simulated_devices"),
 ) -> None:
     """Simulated devices on ports of their own, to rehearse what is done with a real robot's, until Ctrl-C.
 
     Motor boards on slcan adapters, the string-encoder board and the force sensor stand behind pseudo-terminals in
-    FOLDER, moved by one simulated robot. The robot file in it names their ports: give it to devices, check-tendons,
+    DIR, moved by one simulated robot. The robot file in it names their ports: give it to devices, check-tendons,
     home and up with --hardware, or to ros2 launch; the drivers read and write the same bytes. The devices are stepped
     every millisecond: where the computer is too busy for that, their boards' timeouts strike.
     """
-    raise typer.Exit(part("simulate_devices").run_simulate_devices(robot, out))
+    raise typer.Exit(part("simulate_devices").run_simulate_devices(robot, folder))
 
 
 def home(
@@ -133,7 +133,7 @@ def calibrate(
     def ask(sentence: str) -> None:
         typer.confirm(f"{sentence} Move?", abort=True)
 
-    module = part("procedures.calibrate")
+    module = part("procedures.run")
     asked = None if yes or simulated else ask
     where = WorkerOptions(workers, scheduler)
     raise typer.Exit(

@@ -36,7 +36,7 @@ def replay(
     realtime: Annotated[
         bool, typer.Option("--realtime/--fast", help="At the recorded pace, or as fast as every message is answered.")
     ] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/DATE/.")] = Path(
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="The new recording of a RUN goes to DIR/DATE/.")] = Path(
         "replays"
     ),
     json_file: JsonOption = None,
@@ -54,15 +54,15 @@ def replay(
         if robot is None:
             expected = "a robot file with a `recording` section, as identify-geometry and identify write it, for a .csv"
             raise ParameterError("--robot", None, expected)
-        without_effect("with a .csv", {"--realtime": realtime, "--out": out != Path("replays")})
-        raise typer.Exit(part("recordings.commands").run_prediction(run, robot, json_file))
+        without_effect("with a .csv", {"--realtime": realtime, "--folder": folder != Path("replays")})
+        raise typer.Exit(part("recordings.run").run_prediction(run, robot, json_file))
     module = part("recordings.replay_run")
-    raise typer.Exit(module.run_replay_of_run(run, robot, realtime=realtime, out=out, json_file=json_file))
+    raise typer.Exit(module.run_replay_of_run(run, robot, realtime=realtime, out=folder, json_file=json_file))
 
 
 def report(
     run: RunArgument,
-    out: Annotated[
+    folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The report goes to DIR; without: to the run's folder.")
     ] = None,
     robot: Annotated[
@@ -78,12 +78,12 @@ def report(
     report. One that was cut off, by a kill or a power failure, is read as far as it goes. A recording of ros2 bag
     does as well, with --robot.
     """
-    raise typer.Exit(part("report.report").run_report(run, robot, out))
+    raise typer.Exit(part("report.report").run_report(run, robot, folder))
 
 
 def repair(
     run: RunArgument,
-    out: Annotated[
+    folder: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The new recording; without: beside the old, NAME_repaired.")
     ] = None,
 ) -> None:
@@ -92,4 +92,4 @@ def repair(
     The recorder hands everything older than 0.55 s to the operating system. What a kill leaves lacks the index at the
     file's end, without which ros2 bag, rosbags and Foxglove do not open it. The old file is left as it is.
     """
-    raise typer.Exit(part("recordings.commands").run_repair(run, out))
+    raise typer.Exit(part("recordings.run").run_repair(run, folder))

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from continuum_robot.app.commands.arguments import JsonOption, part, without_effect
-from continuum_robot.app.commands.options import ManualCommand, with_options
+from continuum_robot.app.commands.arguments import JsonOption, ManualCommand, part, with_options, without_effect
 from continuum_robot.app.running.options import RESPAWNS, RUNS, DemoOptions, UpOptions
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.errors import ParameterError
@@ -84,7 +83,7 @@ def up(options: UpOptions) -> None:
             {
                 "--view-only": options.view_only,
                 "--allow-origin": bool(options.allow_origin),
-                "--out": options.out != RUNS and not options.record,
+                "--folder": options.folder != RUNS and not options.record,
             },
         )
     if not options.processes:

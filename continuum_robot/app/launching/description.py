@@ -22,8 +22,15 @@ from launch.event_handlers import OnProcessExit
 from launch.events.process import ProcessExited
 from launch_ros.actions import Node
 
-from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
-from continuum_robot.app.launching.plan import Program, programs_of_stack, write_scaled
+from continuum_robot.app.launching.plan import (
+    LaunchArgument,
+    Program,
+    misspelt,
+    programs_of_stack,
+    rviz_arguments,
+    stack_arguments,
+    write_scaled,
+)
 from continuum_robot.app.running.child_process import CHILD_MODULE
 from continuum_robot.app.running.processes import RESPAWN_DELAY_S
 from continuum_robot.errors import MISCONFIGURED, ContinuumRobotError, ParameterError

@@ -327,14 +327,16 @@ def _print(console: Console, path: Path, comparisons: list[TopicComparison]) -> 
             rows.append((one.topic, "", compared, "", "not answered", "", ""))
         for number, difference in enumerate(one.differences):
             unit = _UNITS.get(difference.unit, difference.unit)
-            rows.append((
-                "" if number else one.topic,
-                difference.field,
-                "" if number else compared,
-                f"{difference.scale:.4g} {unit}",
-                f"{difference.largest:.3g}",
-                f"{difference.largest_later:.3g}",
-                f"{100 * difference.exact:.2f} %",
-            ))
+            rows.append(
+                (
+                    "" if number else one.topic,
+                    difference.field,
+                    "" if number else compared,
+                    f"{difference.scale:.4g} {unit}",
+                    f"{difference.largest:.3g}",
+                    f"{difference.largest_later:.3g}",
+                    f"{100 * difference.exact:.2f} %",
+                )
+            )
     columns = ("topic", "field", ">compared", ">largest value", ">largest difference", ">after 1 s", ">to rounding")
     print_table(console, f"{path.name}: recomputed beside recorded", columns, rows)

@@ -16,15 +16,37 @@ from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
 from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
 from continuum_robot.app.report.numbers import metrics, track, track_tip
-from continuum_robot.app.report.plots import draw_displacements, draw_tensions, draw_timing, draw_tip, draw_tracking
-from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
-from continuum_robot.app.running.simulation_level import LOCKSTEP
+from continuum_robot.app.report.plots import (
+    draw_displacements,
+    draw_shapes,
+    draw_tensions,
+    draw_timing,
+    draw_tip,
+    draw_tracking,
+    seen_shapes,
+)
 from continuum_robot.errors import RecordingError
+from continuum_robot.nodes.stack.choices import LOCKSTEP
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.whole_file import make_folder
 
 TRUE_SHAPE = "simulated_shape"
-TOPICS = ("tendon_states", "tendon_commands", "clarke_state", "clarke_reference", "shape", CONTACT, TRUTH, TRUE_SHAPE)
+TOPICS: dict[str, tuple[str, ...]] = {
+    "tendon_states": (
+        "tension", "commanded_tension", "displacement", "commanded_displacement", "limited", "simulated",
+    ),
+    "tendon_commands": (),
+    "clarke_state": ("position",),
+    "clarke_reference": ("position",),
+    "shape": ("coefficients",),
+    CONTACT: (
+        "state", "invalid_reason", "in_contact", "ratio", "kind", "simulated",
+        "wrench", "wrench_sensed", "arc_length", "arc_length_deviation", "location_observable",
+    ),
+    TRUTH: ("in_contact", "wrench", "arc_length"),
+    TRUE_SHAPE: ("tip",),
+}  # fmt: skip
+"""What a report is made of: topics and their fields."""
 
 
 def report_run(

@@ -20,8 +20,7 @@ from continuum_robot.app.running.domain import claimed_domain
 from continuum_robot.app.running.options import DemoOptions
 from continuum_robot.app.running.process_stack import ProcessStack
 from continuum_robot.app.running.processes import processor_time_s
-from continuum_robot.app.running.simulation_level import LOCKSTEP
-from continuum_robot.app.running.stack import load_for_stack, tell_truth, with_simulation_level
+from continuum_robot.app.running.stack import LOCKSTEP, load_for_stack, tell_truth, with_simulation_level
 from continuum_robot.app.running.status_line import StackMonitor, render
 from continuum_robot.app.view.admission import checked_origins
 from continuum_robot.app.view.page_process import PageProcess
@@ -104,7 +103,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
         options, devices, sentence = with_simulation_level(options, robot)
         if sentence:
             say(console, sentence)
-        folder = run_folder(demo.out)
+        folder = run_folder(demo.folder)
         if touching is not None:
             duration_s += LEARN_S + SETTLE_S
             console.print(
@@ -120,7 +119,7 @@ def run_demo(demo: DemoOptions, console: Console | None = None) -> int:
             parameters=_parameters(robot, touching, options.world),
         )
         page_process = PageProcess(
-            name, console, desired=demo.view, out=demo.out, view_only=demo.view_only, allow_origins=allow_origins
+            name, console, desired=demo.view, folder=demo.folder, view_only=demo.view_only, allow_origins=allow_origins
         )  # fmt: skip
         with StopRequest() as stop, page_process as page:
             stack = ProcessStack(options, server)

@@ -19,7 +19,7 @@ RESPAWNS = 5
 class RunOptions(StackFields, PageFields):
     """What both commands offer beside those of every stack."""
 
-    out: Path = option(
+    folder: Path = option(
         "Folder of recordings and reports, each in a folder named by the date",
         default=RUNS,
         group=RECORDING,

@@ -39,7 +39,7 @@ def stack_of(up: UpOptions) -> StackOptions:
         parameters = {node: given.of(node, up.namespace) for node in nodes}
     return StackOptions.of(
         up,
-        record_directory=up.out.resolve() if up.record else None,
+        record_directory=up.folder.resolve() if up.record else None,
         start_motion=up.autostart and (up.simulated if up.start is None else up.start),
         params_file=str(Path(up.params_file).resolve()) if up.params_file else "",
         parameters=parameters,
@@ -63,7 +63,7 @@ def run_up(up: UpOptions, console: Console | None = None) -> int:
         if sentence:
             say(console, sentence)
         page_process = PageProcess(
-            up.robot, console, namespace=up.namespace, desired=up.view, out=up.out, view_only=up.view_only,
+            up.robot, console, namespace=up.namespace, desired=up.view, folder=up.folder, view_only=up.view_only,
             allow_origins=checked_origins(up.allow_origin),
         )  # fmt: skip
         with StopRequest() as stop, page_process as page:

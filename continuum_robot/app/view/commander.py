@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page asks of the stack: services, parameters, references, pushes. No call of it blocks."""
+"""What the page asks of the stack: calls of its link in threads, and references, pushes and the stage by timers."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.motions import STAGE_PERIOD_S, STAGE_THERE
 from continuum_robot.app.client.stack_link import (
-    CALL_TIMEOUT_S,
-    ESTOP_TIMEOUT_S,
-    OPERATION_TIMEOUT_S,
+    ALL_TOPICS,
     PREDICTIVE_TARGET,
     REFERENCE_PERIOD_S,
     SOURCE,
     TIP_TARGET,
     StackLink,
-    set_request,
 )
 from continuum_robot.control.motion import LONGEST_STEP_S, LimitedMotion, MotionLimits
-from continuum_robot.errors import RobotTimeoutError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError, RobotTimeoutError
 from continuum_robot.msg import Contact
 from continuum_robot.nodes.base.diagnostics import StatusBuilder
 from continuum_robot.nodes.simulated.external_force import EXTERNAL_FORCE_TOPIC, external_force_message
@@ -45,7 +42,7 @@ Vector = NDArray[np.float64]
 Answer = Callable[[bool, str], None]
 
 EXTERNAL_FORCE_PERIOD_S = 0.05
-_SERVICES = {
+SERVICES = {
     "estop": Trigger,
     "manage_stack": ManageStack,
     f"{SOURCE}/take": TakeReference,
@@ -58,7 +55,7 @@ _SERVICES = {
     "contact_monitor/reset": Trigger,
     **{
         f"{node}/{service}": kind
-        for node in ("clarke_controller", SOURCE)
+        for node in ("clarke_controller", "tendon_driver", SOURCE)
         for service, kind in (
             ("describe_parameters", DescribeParameters),
             ("get_parameters", GetParameters),
@@ -90,13 +87,16 @@ class Described:
         return tuple(words.split(", ")) if words and not start else ()
 
 
+def page_link(namespace: str) -> StackLink:
+    """The link of a page: its clients are made at once, since a server is found a moment later."""
+    return StackLink(namespace, "view", topics=ALL_TOPICS, services=SERVICES)
+
+
 class Commander:
-    """Orders of the page. Its methods may be called from any thread."""
+    """Orders of the page. Its methods may be called from any thread, and none waits: an answer comes in its own."""
 
     def __init__(self, link: StackLink) -> None:
         self._link = link
-        for service, kind in _SERVICES.items():  # all of them now: a server is found a moment later
-            link.client(kind, service)
         self._lock = threading.RLock()
         self._motion: LimitedMotion | None = None
         self._turn: object = None
@@ -112,6 +112,28 @@ class Commander:
         # Last: its message is there at once, and is answered in another thread.
         link.listen(String, "reference_writer", self._on_writer, qos.latched_queue())
 
+    def _ask(self, answer: Answer, ask: Callable[[], object]) -> None:
+        """Ask the stack in a thread: ``answer`` gets whether it agreed, and its sentence."""
+
+        def wait() -> None:
+            try:
+                sentence = ask()
+            except ParameterError as error:
+                answer(False, error.expected)
+            except RobotTimeoutError as error:
+                answer(False, str(error))
+            except DeviceError as error:
+                answer(False, error.problem)
+            except ContinuumRobotError as error:
+                answer(False, str(error))
+            else:
+                answer(True, str(sentence or ""))
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def _trigger(self, service: str, answer: Answer) -> None:
+        self._ask(answer, lambda: self._link.trigger(service))
+
     def _make(self) -> None:
         node, steady = self._link.node, Clock(clock_type=ClockType.STEADY_TIME)
         self._pushes = node.create_publisher(Contact, EXTERNAL_FORCE_TOPIC, qos.state_publisher())
@@ -124,20 +146,11 @@ class Commander:
 
     def stop_robot(self, answer: Answer) -> None:
         """Latch the driver's e-stop; if its service does not answer, by the topic that every driver listens to."""
-
-        def done(response: Any, problem: str) -> None:
-            if response is None:
-                answer(False, self._link.hold_estop_instead(problem))
-            else:
-                answer(response.success, response.message)
-
-        self._link.request(Trigger, "estop", None, done, ESTOP_TIMEOUT_S)
+        self._ask(answer, self._link.estop)
 
     def reset(self, answer: Answer) -> None:
         """Have the supervisor clear the faults and bring the stack up."""
-        self._link.release_own_estop()
-        request = ManageStack.Request(command=ManageStack.Request.RESET)
-        self._call("manage_stack", request, answer, OPERATION_TIMEOUT_S)
+        self._ask(answer, lambda: self._link.manage(ManageStack.Request.RESET))
 
     # Reference
 
@@ -187,7 +200,7 @@ class Commander:
                     self._reference_timer.reset()
             answer(success, sentence)
 
-        self._call(f"{SOURCE}/take", TakeReference.Request(writer=self._link.name), taken)
+        self._take(self._link.name, taken)
 
     def aim(self, target: Vector) -> None:
         """Where the reference shall go, shape (coordinates,), m; nothing while the page does not steer."""
@@ -218,21 +231,25 @@ class Commander:
     def play(self, answer: Answer) -> None:
         """Fall silent and have the reference source play its trajectory from the beginning, blended in."""
         self.drop_reference()
-        self._call(f"{SOURCE}/restart", None, answer)
+        self._trigger(f"{SOURCE}/restart", answer)
 
     def hold(self, answer: Answer) -> None:
         """Fall silent and have the reference source bring the robot to rest where it is."""
         self.drop_reference()
-        self._call(f"{SOURCE}/hold", None, answer)
+        self._trigger(f"{SOURCE}/hold", answer)
 
     def resume(self, answer: Answer) -> None:
         """Have the reference source go on after a contact."""
-        self._call(f"{SOURCE}/resume", None, answer)
+        self._trigger(f"{SOURCE}/resume", answer)
 
     def hand_back(self, answer: Answer) -> None:
         """Fall silent and have the reference source hold the robot where it is."""
         self.drop_reference()
-        self._call(f"{SOURCE}/take", None, answer)
+        self._take("", answer)
+
+    def _take(self, writer: str, answer: Answer) -> None:
+        request = TakeReference.Request(writer=writer)
+        self._ask(answer, lambda: self._link.ask(f"{SOURCE}/take", TakeReference, request))
 
     def _on_writer(self, message: String) -> None:
         """The source announces every turn before it answers: until it has, a name is one of before, however late."""
@@ -264,13 +281,15 @@ class Commander:
         def held(success: bool, sentence: str) -> None:
             if not success:
                 self.drop_stage()
-            answer(success, f"the stage stays where it is: {sentence}")
+                answer(False, f"the stage stays where it is: {sentence}")
+            elif self._stage is not None:
+                self._stage_timer.reset()
 
         begins, self._stage = self._stage is None, position
-        if begins and not self.steering:
+        if begins and self.steering:
+            held(True, "")
+        elif begins:
             self.hold(held)
-        if self._stage is not None:
-            self._stage_timer.reset()
 
     def moves_stage(self, position: Vector) -> bool:
         """Whether the page moves the stage, which is at ``position``, (2,), m and rad."""
@@ -319,13 +338,11 @@ class Commander:
     def reset_contact_monitor(self, answer: Answer) -> None:
         """End a latched invalid state: of the shape estimator, then of the contact monitor."""
 
-        def then(success: bool, sentence: str) -> None:
-            if success:
-                self._call("contact_monitor/reset", None, answer)
-            else:
-                answer(success, sentence)
+        def reset() -> str:
+            self._link.trigger("shape_estimator/reset")
+            return self._link.trigger("contact_monitor/reset")
 
-        self._call("shape_estimator/reset", None, then)
+        self._ask(answer, reset)
 
     # Recorder
 
@@ -338,48 +355,41 @@ class Commander:
         """Have the stack's recorder begin a recording, or end it."""
         request = ChangeState.Request()
         request.transition.id = Transition.TRANSITION_ACTIVATE if desired else Transition.TRANSITION_DEACTIVATE
-        self._call("recorder/change_state", request, answer)
+
+        def change() -> None:
+            if not self._link.call(ChangeState, "recorder/change_state", request, again_s=None).success:
+                raise DeviceError("recorder", "refused", "See its log")
+
+        self._ask(answer, change)
 
     def ask_recorder(self, answer: Answer) -> None:
-        """Ask whether the recorder is active; one that is there and does not answer yet is not."""
-
-        def done(response: Any, problem: str) -> None:
-            answer(bool(response and response.current_state.label == "active"), problem)
-
-        self._link.request(GetState, "recorder/get_state", None, done)
+        """Ask for the recorder's state, such as "active"; one that is there and does not answer yet is a refusal."""
+        self._ask(answer, lambda: self._link.call(GetState, "recorder/get_state").current_state.label)
 
     # Parameters
 
     def describe(self, node: str, names: list[str], take: Callable[[dict[str, Described]], None]) -> None:
         """Ask for parameters of a node; ``take`` gets those that it has, where it is there."""
+        call = self._link.call
 
-        def described(response: Any, _problem: str) -> None:
-            if response is None:
-                return
-            descriptors = {one.name: one for one in response.descriptors}
+        def ask() -> None:
+            request = DescribeParameters.Request(names=names)
+            described = call(DescribeParameters, f"{node}/describe_parameters", request)
+            descriptors = {one.name: one for one in described.descriptors}
+            values = call(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=names)).values
+            take(
+                {
+                    name: Described(parameter_value_to_python(value), descriptors[name])
+                    for name, value in zip(names, values, strict=False)
+                    if value.type and name in descriptors
+                }
+            )
 
-            def got(values: Any, _problem: str) -> None:
-                found = {}
-                for name, value in zip(names, [] if values is None else values.values, strict=False):
-                    if value.type and name in descriptors:
-                        found[name] = Described(parameter_value_to_python(value), descriptors[name])
-                take(found)
-
-            self._link.request(GetParameters, f"{node}/get_parameters", GetParameters.Request(names=names), got)
-
-        request = DescribeParameters.Request(names=names)
-        self._link.request(DescribeParameters, f"{node}/describe_parameters", request, described)
+        self._ask(lambda _success, _sentence: None, ask)
 
     def set_parameters(self, node: str, values: Mapping[str, Any], answer: Answer) -> None:
         """Set parameters of a node together: all are taken or none."""
-
-        def done(response: Any, _problem: str) -> None:
-            if response is None:
-                answer(False, f"{node} is not there")
-            else:
-                answer(bool(response.result.successful), str(response.result.reason))
-
-        self._link.request(SetParametersAtomically, f"{node}/set_parameters_atomically", set_request(values), done)
+        self._ask(answer, lambda: self._link.set_parameters(node, values))
 
     # Health of the page itself
 
@@ -392,9 +402,3 @@ class Commander:
         message = DiagnosticArray(status=[status.to_message()])
         message.header.stamp = self._link.node.get_clock().now().to_msg()
         self._health.publish(message)
-
-    def _call(self, service: str, request: Any, answer: Answer, timeout_s: float = CALL_TIMEOUT_S) -> None:
-        def done(response: Any, problem: str) -> None:
-            answer(bool(response and response.success), problem or str(getattr(response, "message", "")))
-
-        self._link.request(_SERVICES[service], service, request, done, timeout_s)

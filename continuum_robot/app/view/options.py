@@ -46,4 +46,4 @@ class ViewOptions(PageFields):
     port: int = option(
         "Port of the page; 0: 8080, or the next that is free", default=0, ge=0, le=65535, metavar="N", at=VIEW
     )
-    out: Path = option("Where recordings go that the page begins", default=Path("runs"), metavar="DIR", at=VIEW)
+    folder: Path = option("Where recordings go that the page begins", default=Path("runs"), metavar="DIR", at=VIEW)

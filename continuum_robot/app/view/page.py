@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from continuum_robot.app.client.stack_link import ALL_TOPICS, StackLink
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.admission import TOKEN, RefusalLog
-from continuum_robot.app.view.commander import Commander
+from continuum_robot.app.view.commander import Commander, page_link
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
@@ -55,7 +55,7 @@ class Page:
         model = robot_model(robot)
         drawing = model.drawing()
         self._drawing = drawing
-        self._link = StackLink(options.namespace, "view", topics=ALL_TOPICS)
+        self._link = page_link(options.namespace)
         self._commander = Commander(self._link)
         self.refusals = RefusalLog(self._link.node.get_logger().warning)
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -83,7 +83,7 @@ class Page:
                 if options.view_only
                 else Panel(
                     self._server, self._commander, model, drawing,
-                    scene_scale=self.scene.scale, record_directory=options.out.resolve(),
+                    scene_scale=self.scene.scale, record_directory=options.folder.resolve(),
                 )
             )  # fmt: skip
             side = gui.add_panel()

@@ -32,11 +32,11 @@ class PageProcess:
         *,
         namespace: str = "",
         desired: bool = True,
-        out: Path,
+        folder: Path,
         view_only: bool = False,
         allow_origins: Sequence[str] = (),
     ) -> None:
-        self._robot, self._console, self._namespace, self._out = robot, console, namespace, out
+        self._robot, self._console, self._namespace, self._folder = robot, console, namespace, folder
         self._desired, self._view_only, self._allow_origins = desired, view_only, allow_origins
         self._group: ProcessGroup | None = None
         self._text = b""
@@ -49,7 +49,7 @@ class PageProcess:
             say(self._console, "no page in the browser: install the extra, pip install 'continuum_robot[viz]'")
             return self
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", self._robot]
-        command += ["--out", str(self._out), *(["--namespace", self._namespace] if self._namespace else [])]
+        command += ["--folder", str(self._folder), *(["--namespace", self._namespace] if self._namespace else [])]
         command += ["--view-only"] if self._view_only else []
         command += [word for origin in self._allow_origins for word in ("--allow-origin", origin)]
         # Not SIGINT, of which a page that is still being loaded would complain.

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from continuum_robot.app.command_line import application, main
-from continuum_robot.app.procedures import calibrate
+from continuum_robot.app.procedures import run as calibrate
 from continuum_robot.app.procedures.identify import identify_capstans
 from continuum_robot.drivers.motion_capture.settings import MotionCapture
 from continuum_robot.errors import ParameterError, RecordingError

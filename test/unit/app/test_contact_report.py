@@ -102,7 +102,7 @@ def test_contacts_that_cannot_be_used_are_refused_before_anything_starts(
 ) -> None:
     file = tmp_path / "contacts.yaml"
     file.write_text("contacts:\n  - {name: a, kind: push, disk: 60, force_n: [1, 0, 0]}\n")
-    assert main(["demo", "--contact", str(file), "--duration", "1", "--out", str(tmp_path)]) == 2
+    assert main(["demo", "--contact", str(file), "--duration", "1", "--folder", str(tmp_path)]) == 2
     assert "disk" in capsys.readouterr().err
-    assert main(["demo", "--contact", "--robot", "opencr_five_tendon", "--out", str(tmp_path)]) == 2
+    assert main(["demo", "--contact", "--robot", "opencr_five_tendon", "--folder", str(tmp_path)]) == 2
     assert "no shipped one" in capsys.readouterr().err

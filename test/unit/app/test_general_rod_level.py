@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("can", reason="python-can is not installed: the wire level needs it")
 
-from continuum_robot.app.running import simulation_level
+from continuum_robot.app.running import stack
 from continuum_robot.robot.loading import load_robot
 
 
@@ -20,25 +20,25 @@ from continuum_robot.robot.loading import load_robot
     ],
 )
 def test_it_is_said_whether_the_plant_keeps_up(took_s, said, clock, monkeypatch):
-    monkeypatch.setattr(simulation_level, "measure_plant", lambda _: took_s)
+    monkeypatch.setattr(stack, "measure_plant", lambda _: took_s)
     for desired in ("auto", "dynamics"):
-        level = simulation_level.choose_level(desired, load_robot("rucker_helical"))
+        level = stack.choose_level(desired, load_robot("rucker_helical"))
         assert level.name == "dynamics"
         assert said in level.reason
-        chosen, why = simulation_level.choose_clock("auto", level)
+        chosen, why = stack.choose_clock("auto", level)
         assert chosen == clock
         assert ("too slow for real time" in why) == (clock == "lockstep")
 
 
 def test_a_cycle_of_the_plant_is_measured():
-    median_s, most_s = simulation_level.measure_plant(load_robot("rucker_helical"), cycles=5)
+    median_s, most_s = stack.measure_plant(load_robot("rucker_helical"), cycles=5)
     assert 0 < median_s <= most_s
 
 
 def test_obstacles_need_more_headroom_in_real_time(monkeypatch):
     pytest.importorskip("mujoco", reason="mujoco is not installed: the extra mujoco")
-    monkeypatch.setattr(simulation_level, "measure_plant", lambda *_, **__: (3e-4, 4e-4))
+    monkeypatch.setattr(stack, "measure_plant", lambda *_, **__: (3e-4, 4e-4))
     robot = load_robot("opencr_five_tendon")
-    assert simulation_level.choose_level(simulation_level.MUJOCO, robot).keeps_up
-    touched = simulation_level.choose_level(simulation_level.MUJOCO, robot, world="tube.yaml")
-    assert simulation_level.choose_clock(simulation_level.AUTO, touched)[0] == simulation_level.LOCKSTEP
+    assert stack.choose_level(stack.MUJOCO, robot).keeps_up
+    touched = stack.choose_level(stack.MUJOCO, robot, world="tube.yaml")
+    assert stack.choose_clock(stack.AUTO, touched)[0] == stack.LOCKSTEP

@@ -11,8 +11,13 @@ pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 
 
 from robot_files import robot_file
 
-from continuum_robot.app.launching.arguments import LaunchArgument, misspelt, rviz_arguments, stack_arguments
-from continuum_robot.app.launching.plan import programs_of_stack
+from continuum_robot.app.launching.plan import (
+    LaunchArgument,
+    misspelt,
+    programs_of_stack,
+    rviz_arguments,
+    stack_arguments,
+)
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.nodes.stack.choices import SIMULATION_LEVELS
 from continuum_robot.robot.loading import load_robot

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed: the nodes need ROS 2")
 
 from continuum_robot.app.client.robot import Robot
-from continuum_robot.app.launching.arguments import LaunchOptions, stack_arguments
+from continuum_robot.app.launching.plan import LaunchOptions, stack_arguments
 from continuum_robot.app.running.options import DemoOptions, UpOptions
 from continuum_robot.errors import ParameterError
 from continuum_robot.nodes.stack.option_list import DEMO, LAUNCH, NODE, UP, StackFields, from_texts, offered

@@ -15,7 +15,7 @@ from robot_files import robot_file
 from continuum_robot.app.command_line import main
 from continuum_robot.app.procedures import devices as procedure_devices
 from continuum_robot.app.procedures import run as procedures
-from continuum_robot.app.running.simulation_level import AUTO, SimulationLevel, choose_level, measure_wire
+from continuum_robot.app.running.stack import AUTO, SimulationLevel, choose_level, measure_wire
 from continuum_robot.robot.loading import load_robot
 
 ROBOT = "opencr_five_tendon"
@@ -159,7 +159,7 @@ def test_the_level_is_what_was_desired_or_what_the_machine_can_do(monkeypatch: p
     median_s, most_s = measure_wire(robot, cycles=50)
     assert 0 < median_s <= most_s
     for cost, level in (((1e-4, 2e-4), "wire"), ((9e-4, 1e-3), "dynamics"), ((1e-4, 5e-3), "dynamics")):
-        monkeypatch.setattr("continuum_robot.app.running.simulation_level.measure_wire", lambda _robot, cost=cost: cost)
+        monkeypatch.setattr("continuum_robot.app.running.stack.measure_wire", lambda _robot, cost=cost: cost)
         monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0, 1})
         chosen = choose_level(AUTO, robot)
         assert chosen.name == level

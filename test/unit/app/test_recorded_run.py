@@ -64,7 +64,7 @@ def numbers_of(folder: Path) -> dict[str, object]:
 def test_every_path_to_a_run_gives_the_same_report(run: Path, tmp_path: Path) -> None:
     reports = []
     for number, path in enumerate((run, run / "recording", run / "recording" / "recording.mcap")):
-        assert main(["report", str(path), "--out", str(tmp_path / str(number))]) == 0
+        assert main(["report", str(path), "--folder", str(tmp_path / str(number))]) == 0
         reports.append(numbers_of(tmp_path / str(number)))
     assert reports[0] == reports[1] == reports[2]
     assert reports[0]["rmse_q_re_m"] == pytest.approx(2e-4, rel=1e-6)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,12 @@ from matplotlib import image
 from recordings import SyntheticRun, typestore
 from rosbags.rosbag2 import StoragePlugin, Writer
 
-from continuum_robot.app.recordings.reading import Recording, Series, read_recording
+from continuum_robot.app.recordings import reading
+from continuum_robot.app.recordings.reading import Bag, Recording, Series, read_recording
 from continuum_robot.app.recordings.run import fault_moments
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
-from continuum_robot.app.report.plots import draw_tensions
+from continuum_robot.app.report.plots import draw_shapes, draw_tensions, seen_shapes
 from continuum_robot.app.report.report import TOPICS, write_report
-from continuum_robot.app.report.shapes import draw_shapes, seen_shapes
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import DeviceError, RecordingError
 from continuum_robot.models.making import robot_model
@@ -84,6 +86,37 @@ def test_the_recorded_namespace_is_found(tmp_path: Path) -> None:
     recording = read_recording(bag, TOPICS)
     assert recording.namespace == "/left"
     assert len(recording.series("tendon_states")) == 201
+
+
+def test_a_long_recording_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour at 1 kHz would take some 6 GB as objects."""
+    bag = SyntheticRun(duration_s=0.5).write(tmp_path / "bag")
+    whole = read_recording(bag, TOPICS)
+    alive = most = 0
+    messages = Bag.messages
+
+    def counted(self: Bag, wanted: Any) -> Iterator[Any]:
+        nonlocal alive, most
+        for row in messages(self, wanted):
+            alive += 1
+            most = max(most, alive)
+            weakref.finalize(row[-1], gone)
+            yield row
+
+    def gone() -> None:
+        nonlocal alive
+        alive -= 1
+
+    monkeypatch.setattr(Bag, "messages", counted)
+    monkeypatch.setattr(reading, "BLOCK", 16)
+    again = read_recording(bag, TOPICS)
+    assert len(whole.series("tendon_states")) > 400
+    assert most < 16 * len(TOPICS)
+    for topic, series in whole.topics.items():
+        assert sorted(series.fields) == sorted(set(TOPICS[topic]) & set(series.fields))
+        np.testing.assert_array_equal(again.topics[topic].stamp_s, series.stamp_s)
+        for name, values in series.fields.items():
+            np.testing.assert_array_equal(again.topics[topic][name], values)
 
 
 def test_reference_is_interpolated_to_the_stamps_of_the_state(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def desk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[Path,
         "continuum_robot.app.command_line",
         "simulate-devices",
         getattr(request, "param", ROBOT),
-        "--out",
+        "--folder",
         str(folder),
     ]
     with (tmp_path / "log.txt").open("wb") as log:
@@ -146,7 +146,7 @@ def test_the_drivers_find_the_devices_and_ctrl_c_takes_them_away(
             time.sleep(0.01)
     finally:
         strings.close()
-    assert main(["simulate-devices", ROBOT, "--out", str(folder)]) == 1
+    assert main(["simulate-devices", ROBOT, "--folder", str(folder)]) == 1
     assert "devices stand there already" in capsys.readouterr().err
     process.send_signal(signal.SIGINT)
     assert process.wait(300.0) == 130
@@ -197,7 +197,7 @@ def test_the_true_robot_of_the_file_is_what_the_devices_move(tmp_path: Path, mon
     [
         ("rolling_five_link", "desk", "a rod"),
         (str(Path(__file__).parents[2] / "robots/bare_rod.yaml"), "desk", "actuators"),
-        (ROBOT, "file/desk", "--out"),
+        (ROBOT, "file/desk", "--folder"),
         ("no_such_robot", "desk", "opencr_five_tendon"),
     ],
 )
@@ -210,5 +210,5 @@ def test_what_cannot_be_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "file").write_text("")
-    assert main(["simulate-devices", robot, "--out", str(tmp_path / out)]) == 2
+    assert main(["simulate-devices", robot, "--folder", str(tmp_path / out)]) == 2
     assert words in capsys.readouterr().err

@@ -12,11 +12,10 @@ import pytest
 
 pytest.importorskip("rclpy", reason="rclpy is not installed: the soak needs ROS 2")
 
-from faults.growth import Growth, judge_growth
 from faults.kinds import SOAK
+from faults.processes import QUANTITIES, Growth, UsageLog, judge_growth, usage_of
 from faults.soak import Soak, SoakRecord, draw
 from faults.up import Overload
-from faults.usage import QUANTITIES, UsageLog, usage_of
 
 from continuum_robot.robot.loading import load_robot
 

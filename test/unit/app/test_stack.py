@@ -84,7 +84,7 @@ def reports(out: Path) -> list[Path]:
 def test_demo_leaves_a_report(tmp_path: Path) -> None:
     # In lock-step a stall of the machine is no fault that ends the motion.
     built = shutil.copy(find_robot_file("opencr_five_tendon"), tmp_path / "built.yaml")
-    options = ("--no-view", "--clock", "lockstep", "--duration", "4", "--out", "runs", "--truth", str(built))
+    options = ("--no-view", "--clock", "lockstep", "--duration", "4", "--folder", "runs", "--truth", str(built))
     with Program(tmp_path, "demo", *options) as demo:
         demo.end()
     assert f"simulated is {built}" in demo.text
@@ -111,11 +111,11 @@ def test_demo_leaves_a_report(tmp_path: Path) -> None:
 
 def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: Path) -> None:
     robot = ("--robot", documented_robot(tmp_path))
-    long = ("--no-view", "--clock", "lockstep", "--duration", "3600", "--out", "runs")
+    long = ("--no-view", "--clock", "lockstep", "--duration", "3600", "--folder", "runs")
     with Program(tmp_path, "demo", *robot, *long) as demo:
         demo.wait_for("the stack is up")
         second = subprocess.run(
-            [*COMMAND, "demo", "--no-view", "--duration", "2", "--out", "others"],
+            [*COMMAND, "demo", "--no-view", "--duration", "2", "--folder", "others"],
             capture_output=True, text=True, cwd=tmp_path, timeout=LONG_S, check=False,
         )  # fmt: skip
         assert second.returncode == 1
@@ -134,7 +134,7 @@ def test_demo_refuses_company_and_stopped_early_reports_what_there_is(tmp_path: 
 
 
 def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path) -> None:
-    with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--out", "runs") as demo:
+    with Program(tmp_path, "demo", "--no-view", "--duration", "60", "--folder", "runs") as demo:
         maps = Path(f"/proc/{demo.process.pid}/maps")
         deadline = time.monotonic() + LONG_S
         while "_rclpy_pybind11" not in maps.read_text():
@@ -149,7 +149,7 @@ def test_demo_stopped_before_it_began_ends_cleanly(tmp_path: Path) -> None:
 
 def test_up_in_processes_leaves_none_behind(tmp_path: Path) -> None:
     # In lock-step no slow machine drowns in what is recorded.
-    recorded = ("--record", "--out", "runs", "--clock", "lockstep")
+    recorded = ("--record", "--folder", "runs", "--clock", "lockstep")
     with Program(tmp_path, "up", "opencr_five_tendon", "--no-view", "--processes", *recorded) as up:
         up.wait_for("the stack is up")
         started = dict(re.findall(r"(\w+): process (\d+)", up.text))
@@ -254,7 +254,7 @@ def test_page_is_told_and_ends_with_its_stack_however_that_ends(tmp_path: Path) 
 def test_missing_extra_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     console = Console(record=True, width=200)
-    with PageProcess("opencr_five_tendon", console, out=tmp_path) as page:
+    with PageProcess("opencr_five_tendon", console, folder=tmp_path) as page:
         page.tell()
     (line,) = console.export_text().strip().splitlines()
     assert "continuum_robot[viz]" in line

@@ -20,9 +20,7 @@ import evdev
 from evdev import ecodes
 
 from continuum_robot.app.command_line import main
-from continuum_robot.app.teleop.device import Command
-from continuum_robot.app.teleop.gamepad import REOPEN_S, Gamepad, open_gamepad
-from continuum_robot.app.teleop.keyboard import REPEAT_S, Keyboard
+from continuum_robot.app.teleop.devices import REOPEN_S, REPEAT_S, Command, Gamepad, Keyboard, open_gamepad
 from continuum_robot.errors import DeviceError
 
 
@@ -54,25 +52,26 @@ def terminal(clock):
             os.close(descriptor)
 
 
-def test_a_key_moves_while_it_repeats_and_no_longer(terminal, clock):
-    keyboard = terminal.keyboard
-    assert not keyboard.read().held
-    for _ in range(10):
+@pytest.mark.parametrize("first_repeat_s", [0.25, 0.66])
+def test_a_held_key_moves_from_its_first_repeat_on_without_a_break(terminal, clock, first_repeat_s):
+    """The robot went, stopped and went on at the beginning of every hold."""
+    held = []
+    for pause_s in (first_repeat_s, *(9 * [0.04]), REPEAT_S):
         os.write(terminal.person, b"w")
-        reading = keyboard.read()
-        assert reading.held
-        np.testing.assert_array_equal(reading.axes, [1, 0, 0])
-        clock.now_s += REPEAT_S / 3
-    clock.now_s += REPEAT_S
-    reading = keyboard.read()
+        held.append(terminal.keyboard.read().held)
+        clock.now_s += pause_s / 2
+        held.append(terminal.keyboard.read().held)
+        clock.now_s += pause_s / 2
+    assert held == [False, False] + 20 * [True]
+    reading = terminal.keyboard.read()
     assert not reading.held
     assert not reading.axes.any()
 
 
 def test_two_keys_add_up_and_opposite_ones_cancel(terminal):
-    os.write(terminal.person, b"wa\x1b[A")
+    os.write(terminal.person, b"wwaa\x1b[A")
     np.testing.assert_array_equal(terminal.keyboard.read().axes, [1, 1, 0])
-    os.write(terminal.person, b"\x1b[B")
+    os.write(terminal.person, b"\x1b[B\x1b[B")
     np.testing.assert_array_equal(terminal.keyboard.read().axes, [0, 1, 0])
 
 
@@ -81,12 +80,12 @@ def test_an_arrow_key_that_comes_in_pieces_is_one_key(terminal):
     assert not terminal.keyboard.read().held
     os.write(terminal.person, b"[")
     assert not terminal.keyboard.read().held
-    os.write(terminal.person, b"D")
+    os.write(terminal.person, b"D\x1b[D")
     np.testing.assert_array_equal(terminal.keyboard.read().axes, [0, 1, 0])
 
 
 def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
-    os.write(terminal.person, b"w \tm+q?\xff")
+    os.write(terminal.person, b"ww \tm+q?\xff")
     reading = terminal.keyboard.read()
     assert reading.commands == (Command.ESTOP, Command.SEGMENT, Command.MODE, Command.FASTER, Command.QUIT)
     assert not reading.held
@@ -94,10 +93,11 @@ def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
 
 
 def test_straightening_needs_its_key_held(terminal, clock):
-    os.write(terminal.person, b"0")
-    reading = terminal.keyboard.read()
-    assert reading.commands == (Command.STRAIGHT,)
-    assert reading.held
+    for held in (False, True):
+        os.write(terminal.person, b"0")
+        reading = terminal.keyboard.read()
+        assert reading.commands == (Command.STRAIGHT,)
+        assert reading.held is held
     clock.now_s += REPEAT_S
     assert not terminal.keyboard.read().held
 
@@ -109,7 +109,7 @@ def test_the_terminal_is_left_as_it_was(terminal):
 
 
 def test_a_terminal_that_goes_away_holds_nothing(terminal):
-    os.write(terminal.person, b"w")
+    os.write(terminal.person, b"ww")
     assert terminal.keyboard.read().held
     os.close(terminal.person)
     reading = terminal.keyboard.read()

@@ -19,7 +19,7 @@ from continuum_robot.app.running.up import stack_of
 )
 def test_a_robot_on_its_bus_holds_unless_it_is_asked_to_start(simulated, start, moves):
     def moved(activate):
-        up = UpOptions(robot="opencr_five_tendon", simulated=simulated, out=Path(), autostart=activate, start=start)
+        up = UpOptions(robot="opencr_five_tendon", simulated=simulated, folder=Path(), autostart=activate, start=start)
         return stack_of(up).start_motion
 
     assert moved(True) == moves

@@ -24,8 +24,7 @@ from pages.page_picture import picture_size
 
 from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
 from continuum_robot.app.view import colors, meshes, scene
-from continuum_robot.app.view import state_texts as words
-from continuum_robot.app.view.controls.status import banner
+from continuum_robot.app.view.controls.status import START, STATES, banner, explain
 from continuum_robot.app.view.curves import History, drawn_range
 from continuum_robot.app.view.legend import contact_words, legend
 from continuum_robot.app.view.steering_range import reach_of, unit_of
@@ -214,7 +213,7 @@ def test_the_loops_curve_is_the_way_from_reading_to_command(values, expected) ->
 
 @pytest.mark.parametrize("name", sorted(FAULT_TEXTS))
 def test_browser_says_of_a_fault_what_its_page_says(name: str) -> None:
-    said, text = words.explain(name), FAULT_TEXTS[name][0]
+    said, text = explain(name), FAULT_TEXTS[name][0]
     assert said.cause == text.meaning.replace("`", "")
     assert said.remedy.endswith(".")
     assert "`" not in said.remedy
@@ -222,10 +221,10 @@ def test_browser_says_of_a_fault_what_its_page_says(name: str) -> None:
 
 
 def test_words_of_a_fault_with_a_detail_and_of_an_unknown_one() -> None:
-    assert all(words.explain(name).cause == meaning for name, meaning in FAULTS.items())
-    lost = words.explain("node_lost: clarke_controller")
+    assert all(explain(name).cause == meaning for name, meaning in FAULTS.items())
+    lost = explain("node_lost: clarke_controller")
     assert "clarke_controller" in lost.cause
-    assert words.explain("something new").remedy
+    assert explain("something new").remedy
 
 
 def test_banner_says_state_fault_and_what_to_do() -> None:
@@ -235,7 +234,7 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
     assert HOLDING.upper() not in banner(up)
     holds = RobotState(silent_s=0.0, stack="up", driver="active", holding=True)
     assert HOLDING.upper() in banner(holds)
-    assert words.START in banner(holds)
+    assert START in banner(holds)
     stopped = RobotState(
         silent_s=0.0,
         stack="fault",
@@ -245,10 +244,10 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
         nodes={"recorder": "inactive", "a": "active"},
     )
     text = banner(stopped)
-    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], words.explain("estop").remedy, "recorder inactive"):
+    for word in ("EMERGENCY STOP IS LATCHED", FAULTS["estop"], explain("estop").remedy, "recorder inactive"):
         assert word in text
     assert "a active" not in text
-    assert words.STATES[""] in banner(RobotState())
+    assert STATES[""] in banner(RobotState())
     # What comes over the wire is text, not HTML.
     wild = RobotState(silent_s=0.0, stack="fault", faults=("<script>",))
     assert "<script>" not in banner(wild)

@@ -112,26 +112,25 @@ def test_a_slide_is_not_lost_to_a_frame_that_comes_before_its_callback():
     assert insertion.value == 20.0
 
 
-def test_a_slide_that_comes_before_the_reference_source_is_found_is_answered():
+def test_the_stage_moves_once_the_reference_source_holds_and_a_refusal_is_answered():
     timer = SimpleNamespace(cancel=lambda: None, reset=lambda: running.append(True))
-    running, answers, found = [], [], []
+    running, answers, asked = [], [], []
     page = Commander.__new__(Commander)
     page._lock, page._motion, page._stage = threading.RLock(), None, None
     page._reference_timer = page._stage_timer = timer
-    page._link = SimpleNamespace(
-        request=lambda _kind, _service, _request, done, *_rest: done(
-            SimpleNamespace(success=True, message="holds") if found else None, "" if found else "no node serves hold"
-        )
-    )
+    page._ask = lambda answer, _ask: asked.append(answer)
     page.aim_stage(np.array([0.05, 0.0]), lambda *answer: answers.append(answer))
+    asked.pop()(False, "no node serves hold")
     assert answers == [(False, "the stage stays where it is: no node serves hold")]
-    assert not running
     assert not page.moves_stage(np.zeros(2))
-    found.append(True)
     page.aim_stage(np.array([0.05, 0.0]), lambda *answer: answers.append(answer))
-    assert answers[-1][0]
-    assert running
+    page.aim_stage(np.array([0.06, 0.0]), lambda *answer: answers.append(answer))
     assert page.moves_stage(np.zeros(2))
+    assert not running
+    (held,) = asked
+    held(True, "holds")
+    assert running
+    assert page._stage == pytest.approx([0.06, 0.0])
 
 
 def test_an_axis_that_is_not_there_has_no_slider():

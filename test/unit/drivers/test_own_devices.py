@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from robot_files import robot_file
 
-from continuum_robot.app.running.simulation_level import AUTO, DYNAMICS, WIRE, choose_level
+from continuum_robot.app.running.stack import AUTO, DYNAMICS, WIRE, choose_level
 from continuum_robot.drivers import backends
 from continuum_robot.drivers.local_port import Pty
 from continuum_robot.drivers.protocols import StringReading, TendonActuators

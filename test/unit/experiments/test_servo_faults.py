@@ -8,9 +8,9 @@ from io import StringIO
 import numpy as np
 import pytest
 from faults import __main__ as command
-from faults.campaign import run_virtual, virtual_runs
 from faults.judge import judge
 from faults.kinds import SERVOS, by_name
+from faults.virtual import run_virtual, virtual_runs
 from rich.console import Console
 from robot_files import made, robot_values
 

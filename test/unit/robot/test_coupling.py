@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from robot_files import made
 
-from continuum_robot.app.running.simulation_level import choose_level
+from continuum_robot.app.running.stack import choose_level
 from continuum_robot.errors import ParameterError, RobotFileError
 from continuum_robot.robot.coupling import Coupling, coupling_of
 from continuum_robot.robot.loading import load_robot

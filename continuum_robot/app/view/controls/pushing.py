@@ -49,9 +49,7 @@ class Pushing:
         self.push = gui.add_button("Push", color="violet", disabled=True)
         self.push.on_click(lambda _event: self._push())
         gui.add_html(
-            note(
-                "A contact monitor that is invalid has lost track of the robot. It stays so until it is reset:"
-            )
+            note("A contact monitor that is invalid has lost track of the robot. It stays so until it is reset:")
         )
         look = gui.add_button("Reset contact monitor", color="gray")
         look.on_click(lambda _event: commander.reset_contact_monitor(status.show_if_refused))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import viser
 
-from continuum_robot.app.client.recording import recorder_parameters
+from continuum_robot.app.client.connection import recorder_parameters
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.running.processes import ProcessGroup, node_command
 from continuum_robot.app.view.commander import Commander
@@ -68,8 +68,8 @@ class Recording:
         if self._own is not None and not self._own_records and now_s - self._asked_s > _ASK_S:
             self._asked_s, group = now_s, self._own
 
-            def answer(records: bool, _problem: str) -> None:
-                self._own_records = records and self._own is group
+            def answer(answered: bool, state: str) -> None:
+                self._own_records = answered and state == "active" and self._own is group
 
             self._commander.ask_recorder(answer)
 

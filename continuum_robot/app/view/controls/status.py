@@ -4,14 +4,60 @@
 from __future__ import annotations
 
 import html
+from dataclasses import dataclass
 
 import viser
 
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.view import state_texts as words
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.gui import note, show
+from continuum_robot.drivers.named_faults import FAULT_TEXTS
 from continuum_robot.nodes.reference.lines import HOLDING
+
+STATES: dict[str, str] = {
+    "": "No stack is heard. Start one: continuum-robot up",
+    "down": "The stack is down: motors have no power over the robot. Reset brings it up.",
+    "starting": "The stack is coming up: nodes are configured, then activated.",
+    "up": "The loop is closed: the controller pulls the tendons so that the robot follows the reference.",
+    "stopping": "The stack is going down: the tendons are released.",
+    "fault": "A fault is latched: the tendons went to their safe tension and stay there until a reset.",
+}
+"""What the states of the stack mean."""
+
+START = "The robot stands where it came up. Start plays the trajectory; sliders and targets move it as well."
+"""What there is to do while nobody has started a motion."""
+
+DRIVER_STATES: dict[str, str] = {
+    "unconfigured": "not connected to the motors",
+    "inactive": "reads the sensors, torque is off",
+    "active": "torque is on",
+    "safe": "holds the safe tension",
+}
+"""What the states of the tendon driver mean."""
+
+
+ON_PAGE: dict[str, str] = {"estop": "See that nobody is in danger, release every pressed button, then press Reset."}
+"""What to do where the page itself offers it."""
+
+
+@dataclass(frozen=True)
+class FaultWords:
+    """A fault as a reader understands it."""
+
+    name: str
+    cause: str
+    remedy: str
+
+
+def explain(fault: str) -> FaultWords:
+    """Words for a fault as ``stack_status`` names it."""
+    name, _, detail = fault.partition(": ")
+    if name not in FAULT_TEXTS:
+        return FaultWords(fault, "not in the list of faults", "See the log and docs/faults.md, then reset.")
+    text = FAULT_TEXTS[name][0]
+    cause = f"{text.plain_meaning}: {detail}" if detail else text.plain_meaning
+    return FaultWords(fault, cause, ON_PAGE.get(name, text.remedy))
+
 
 _STATE_COLORS = {"up": "#2b8a3e", "fault": "#c92a2a", "starting": "#b7791f", "stopping": "#b7791f", "down": "#5c6370"}
 
@@ -52,7 +98,7 @@ class Status:
     def _stop(self) -> None:
         self._commander.drop_reference()
         self._commander.stop_robot(
-            lambda success, sentence: self.show("" if success else f"The stop was not confirmed: {sentence}")
+            lambda success, sentence: self.show(sentence if success else f"The stop was not confirmed: {sentence}")
         )
 
     def _reset(self) -> None:
@@ -77,14 +123,14 @@ def banner(snapshot: RobotState) -> str:
         title += f" · {HOLDING.upper()}"
     if snapshot.estop:
         title = "EMERGENCY STOP IS LATCHED"
-    shown = words.START if snapshot.holding else words.STATES.get(state, "")
+    shown = START if snapshot.holding else STATES.get(state, "")
     parts = [f"<b>{html.escape(title)}</b><br>{html.escape(shown)}"]
     if snapshot.driver and state:
-        parts.append(f"Motors: {html.escape(words.DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
+        parts.append(f"Motors: {html.escape(DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
     if state and snapshot.driver_message not in ("", snapshot.driver):
         parts.append(f"Driver: {html.escape(snapshot.driver_message)}.")
     for fault in snapshot.faults:
-        found = words.explain(fault)
+        found = explain(fault)
         parts.append(f"<b>{html.escape(found.name)}</b>: {html.escape(found.cause)}.<br>➜ {html.escape(found.remedy)}")
     idle = [f"{name} {what}" for name, what in snapshot.nodes.items() if what != "active"]
     if idle and state in ("up", "fault"):
