@@ -44,10 +44,12 @@ class Tracking:
         return np.sqrt(np.mean(error**2, axis=0)) if len(error) else np.full(self.measured.shape[1], np.nan)
 
 
-def track(state: Series, reference: Series, blend_s: float) -> Tracking:
-    """Bring measured and desired Clarke coordinates onto the same instants."""
+def track(state: Series, reference: Series, blend_s: float) -> Tracking | None:
+    """Bring measured and desired Clarke coordinates onto the same instants; None where they share none."""
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     state = state.between(first_s, last_s)
+    if not len(state):
+        return None
     time_s = state.stamp_s - first_s
     desired = np.stack(
         [np.interp(state.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
@@ -71,10 +73,12 @@ class TipTracking:
         return float(np.sqrt(np.mean((away**2).sum(axis=1)))) if len(away) else math.nan
 
 
-def track_tip(truth: Series, reference: Series, robot: Robot, blend_s: float) -> TipTracking:
-    """Where the tip of a simulated robot is, and where the reference means it to be."""
+def track_tip(truth: Series, reference: Series, robot: Robot, blend_s: float) -> TipTracking | None:
+    """Where the tip of a simulated robot is, and where the reference means it to be; None as for :func:`track`."""
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     truth, drawing = truth.between(first_s, last_s), robot_model(robot).drawing()
+    if not len(truth):
+        return None
     clarke = np.stack(
         [np.interp(truth.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
     )

@@ -75,7 +75,8 @@ def write_report(
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
         tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
-        tracking = dataclasses.replace(tracking, modes=robot.control is not None and robot.control.modes > 0)
+        if tracking is not None:
+            tracking = dataclasses.replace(tracking, modes=robot.control is not None and robot.control.modes > 0)
     tip = None
     if TRUE_SHAPE in recording.topics and "clarke_reference" in recording.topics:
         tip = track_tip(recording.series(TRUE_SHAPE), recording.series("clarke_reference"), robot, blend_s)

@@ -31,6 +31,7 @@ class SyntheticRun:
 
     def __init__(self, duration_s: float = 2.0, skipped: tuple[int, ...] = (), lost: tuple[int, ...] = ()) -> None:
         self.duration_s, self.skipped, self.lost = duration_s, skipped, lost
+        self.controlled_until_s, self.referred_from_s = duration_s, 0.0
 
     def desired(self, time_s: float) -> np.ndarray:
         """Desired Clarke coordinates, shape (2,), m."""
@@ -104,6 +105,8 @@ class SyntheticRun:
                     measured = self.desired(at_s) - self.error_m
                     body = {"sequence": sequence, "simulated": True, "velocity": empty, "acceleration": empty}
                     body |= {"writer": "", "generalized_force": empty}
-                    write("clarke_state", at_ns, clarke(header=head, position=measured, **body))
-                    write("clarke_reference", at_ns, clarke(header=head, position=self.desired(at_s), **body))
+                    if at_s <= self.controlled_until_s:
+                        write("clarke_state", at_ns, clarke(header=head, position=measured, **body))
+                    if at_s >= self.referred_from_s:
+                        write("clarke_reference", at_ns, clarke(header=head, position=self.desired(at_s), **body))
         return bag

@@ -139,6 +139,17 @@ def test_a_run_without_references_has_the_loops_numbers_and_no_errors(tmp_path: 
     assert np.isnan(numbers["response_p50_us"])
 
 
+def test_a_run_that_ends_before_its_reference_begins_has_a_report_without_errors(tmp_path: Path) -> None:
+    run = SyntheticRun(duration_s=0.4)
+    run.controlled_until_s, run.referred_from_s = 0.2, 0.3
+    numbers, plots = write_report(
+        run.write(tmp_path / "bag"), tmp_path, load_robot("opencr_five_tendon"), {"faults": []}, blend_s=0.0
+    )
+    assert numbers["loop_rate_hz"] == pytest.approx(1000)
+    assert "max_error_m" not in numbers
+    assert [plot.name for plot in plots] == ["tensions.png", "timing.png"]
+
+
 def test_shapes_are_drawn_of_the_moments_at_which_they_were_seen(tmp_path: Path) -> None:
     """A row that is not finite ended the report with an exception."""
     rows = np.array([[0.1, 0.2], [np.nan, np.nan], [1.0, 0.5]])
