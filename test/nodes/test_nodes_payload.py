@@ -109,9 +109,10 @@ def test_a_negative_one_is_that_of_the_file(running, file):
         client.set_payload(0.0, simulated=True)
     finally:
         client.close()
-    after(running, 1.5)
+    told, held_m = after(running, 3.0)
     assert stack.nodes["simulator"].plant.robot.payload_kg == 0.0
-    assert stack.driver.loop.cycle.controller.controller.payload.mass_kg == 0.0
+    assert told < 0.5
+    assert held_m < 1e-4  # a payload that the models carry and the robot does not is 0.36 mm
 
 
 def test_a_mechanism_carries_none(make):
