@@ -94,6 +94,8 @@ class RodConstruction:
         """Why its driver's cycle is Python code; "" where it is not."""
         if self.robot.takes_displacements:
             return "actuators that take displacements run at the rate of their bus"
+        if self.robot.transmission is not None:
+            return "the limits of motors that share tendons are Python code"
         law = PID_LAW if self.robot.control is None else self.robot.control.law
         return "" if law in COMPILED_LAWS else f"the controller {law} is Python code"
 
