@@ -247,7 +247,7 @@ class ShapeFromSensors(node.Component):
         if estimate.is_unobservable:
             message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
         else:
-            message.tip = conversions.pose_message(self._corrected(estimate.tip, displacement, stamp_ns))
+            conversions.set_pose(message.tip, self._corrected(estimate.tip, displacement, stamp_ns))
         seen = {TRACKED_WEIGHT: tracked.weight} if tracked.accepted else {}
         conversions.set_named_values(message, {**estimate.named_values, **seen})
         self.shapes.publish(message)

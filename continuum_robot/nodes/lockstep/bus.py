@@ -174,7 +174,8 @@ class _Post:
     def message(self, kind: Any) -> Any:
         """As an object; None where the bytes are none."""
         if self._message is None:
-            self._message = conversions.message_of(self._data, kind)
+            read = conversions.message_of if self._bytes is None else self._bytes.message
+            self._message = read(self._data, kind)
         return self._message
 
 
