@@ -109,6 +109,7 @@ class ShapeFromSensors(node.Component):
         self.tracked = TrackedTip(robot, host.own_settings("tracker", TrackerSettings()))
         self.clarke_matrix = np.asarray(limiting_manifold(robot).clarke_matrix)
         self.curvature_matrix = curvature_matrix(robot)
+        self.tendon_count = robot.tendon_count
         self.power = conversions.PowerOn()
         self.last_displacement: Vector = np.zeros(0)
         # Half a period of grace: states come with the driver's jitter.
@@ -199,7 +200,7 @@ class ShapeFromSensors(node.Component):
 
     def _estimate(self, states: TendonStates) -> tuple[ShapeEstimate, Vector, int] | None:
         """The shape, with the displacements and the stamp, ns, that it is of; None: there is nothing new."""
-        estimator, count = self.estimator, self.robot.tendon_count
+        estimator, count = self.estimator, self.tendon_count
         displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)
         tension = conversions.vector(states.tension)
         for values in (displacement, velocity, tension):

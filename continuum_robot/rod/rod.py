@@ -512,7 +512,7 @@ class Rod:
         ------
         ParameterError : an arc length off the rod
         """
-        places_m = np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
+        places_m = np.array(arc_lengths_m, dtype=float, ndmin=1)
         key = places_m.tobytes()
         if key not in self._stations:
             while len(self._stations) >= _STATIONS_KEPT:
@@ -844,6 +844,7 @@ class Rod:
 
     def _state(self, name: str, values: ArrayLike) -> Vector:
         array = np.ascontiguousarray(values, dtype=float)
-        if array.shape != (self.n,) or not np.isfinite(array).all():
+        # The sum of squares may overflow where all are finite.
+        if array.shape != (self.n,) or not (math.isfinite(array.dot(array)) or np.isfinite(array).all()):
             raise ParameterError(name, values, f"{self.n} finite numbers")
         return array

@@ -259,7 +259,7 @@ class SimulatedTendonActuators:
         self._now_s = now_s
         self._receive(now_s)
         if self._link is not None:
-            self._link.offer(now_s, lambda: self._body().linked)
+            self._link.offer(now_s, self._body())
 
     def _receive(self, time_s: float) -> None:
         while self._queue and self._queue[0][0] <= time_s:
