@@ -46,12 +46,13 @@ class FilteredDerivative:
         if self._previous is None or self._rate is None:
             self._previous, self._rate = value.copy(), np.full(value.shape, np.nan)
         elif dt > 0:
+            rate = self._rate
             difference = (value - self._previous) / dt
             fraction = dt / (self.time_constant_s + dt)
             # An unknown rate takes the first difference as it is.
-            filtered = self._rate + fraction * (difference - self._rate)
-            known = math.isfinite(np.add.reduce(self._rate, axis=None))
-            self._rate = filtered if known else np.where(np.isfinite(self._rate), filtered, difference)
+            filtered = rate + fraction * (difference - rate)
+            known = math.isfinite(np.vdot(rate, rate))
+            self._rate = filtered if known else np.where(np.isfinite(rate), filtered, difference)
             self._previous = value.copy()
         return self._rate.copy()
 

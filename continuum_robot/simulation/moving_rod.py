@@ -87,6 +87,7 @@ class MovingRod:
         self.c, self.c_rate, self.momentum = self._state[: 3 * n].reshape(3, n)
         tendons = self._state[3 * n :].reshape(4, count)
         self.spooled_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
+        self.spools = tendons[:3]
         self.desired, self.offset_m, self.stiffness_fraction, self.motor_free, self._phase = np.zeros((5, count))
         self.force, self._force = np.zeros((2, n))
         self.largest_current_a = np.full(count, np.inf)
@@ -186,12 +187,12 @@ class MovingRod:
     def step(self, duration_s: float, count: int = 1) -> int:
         """Move for a time in equal steps; all that is given stays constant in it."""
         step_s = ct.c_double(duration_s / count)
-        evaluations = 0
-        for _ in range(count if self._changes else 1):
+        evaluations, changes = 0, self._changes
+        for _ in range(count if changes else 1):
             self._force[:] = self.force
-            if self._changes:
+            if changes:
                 self._look(duration_s / count)
-            used = self._run(self._shape, self._plant, step_s, 1 if self._changes else count, self._shortest)
+            used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
             if used < 0:
                 raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
             evaluations += used

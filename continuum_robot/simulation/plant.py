@@ -67,7 +67,6 @@ class Plant:
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     newton_per_ampere : tension for the current of each motor, shape (N,), N/A, in the driver's order
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
-    limited : where the latest tension was beyond what the motors give (or negative), shape (N,), bool
 
     Raises
     ------
@@ -139,7 +138,7 @@ class Plant:
         self.stiffness_fraction = np.ones(self._tendons)
         self.motor_free = np.ones(self._tendons)
         self.current_limit_a = largest_currents_a(self.robot)
-        self.limited = np.zeros(self._tendons, dtype=bool)
+        self._asked = self._allowed = np.zeros(self._tendons)
         self.contacts_from_s = 0.0
 
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
@@ -158,7 +157,8 @@ class Plant:
         ContinuumRobotError : the integration diverged
         """
         given = np.asarray(command, dtype=float)
-        if given.shape != (self._tendons,) or not (self.has_servos or math.isfinite(np.add.reduce(given))):
+        known = self.has_servos or math.isfinite(given.dot(given)) if given.ndim == 1 else False
+        if given.shape != (self._tendons,) or not (known or np.isfinite(given).all()):
             kind = "displacements in m" if self.has_servos else "finite tensions in N"
             raise ParameterError("command", command, f"{self._tendons} {kind}")
         if not 0 <= duration_s < math.inf:
@@ -259,8 +259,8 @@ class Plant:
     def _limit(self, command: Vector) -> Vector:
         """What the motors (currents, A, or places of servos, m) or ideal tendons (tensions, N) make of a command."""
         if self.motor is None:
-            self.limited = command < 0
-            return np.maximum(command, 0.0)  # a tendon cannot push
+            self._asked, self._allowed = command, np.maximum(command, 0.0)  # a tendon cannot push
+            return self._allowed
         if self.has_servos:
             return self._wiring.pulled(command, self.displacement) if self._wired else command
         if self._coupling is not None:
@@ -271,15 +271,20 @@ class Plant:
             slower = self.velocity * (most / self._fastest_m_per_s)
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)
-        self.limited = allowed != current
+        self._asked, self._allowed = current, allowed
         return self._wiring.driven(allowed) if self._wired else allowed
 
     # --- what can be seen
 
-    @property
+    @cached_property
     def has_servos(self) -> bool:
         """Whether its motors take displacements."""
         return self.motor is not None and self.motor.servo is not None
+
+    @property
+    def limited(self) -> NDArray[np.bool_]:
+        """Where the latest tension was beyond what the motors give, or negative, shape (N,)."""
+        return np.asarray(self._allowed != self._asked)
 
     @property
     def tendon_count(self) -> int:

@@ -296,7 +296,7 @@ class RodBody:
         """Integrate for a duration of more than 0 s."""
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
-        moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
+        np.multiply(drive.stiffness_fraction, self._share, out=moving.stiffness_fraction)
         if self._rubs.acts and not np.abs(moving.c - self._rubbed_c).max() * self._robot.length_m < _BENT_RAD:
             self._rubbing[0], self._rubbed_c = self._rubs.fraction(moving.c), moving.c.copy()
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
@@ -351,8 +351,7 @@ class RodBody:
         """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
         if self._shared is not None:
             return self._shared.spools
-        moving = self.moving
-        return np.array([moving.spooled_m, moving.speed_m_per_s, moving.current_a])
+        return self.moving.spools.copy()
 
     def tension(self, _drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N."""

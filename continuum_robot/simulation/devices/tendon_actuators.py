@@ -92,6 +92,7 @@ class SimulatedTendonActuators:
         self._quantise = quantised(2 * np.pi * radius_m / ratio / counts)
         self._noise = gaussian(robot.simulation.current_noise_a, self._rng)
         self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
+        self._jitter_s = robot.simulation.reading_jitter_s
         self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
@@ -147,7 +148,7 @@ class SimulatedTendonActuators:
         """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay."""
         self._require_open()
         given = np.array(command, dtype=float)
-        if given.shape != (self.tendon_count,) or not math.isfinite(np.add.reduce(given)):
+        if given.shape != (self.tendon_count,) or not (math.isfinite(given.dot(given)) or np.isfinite(given).all()):
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
         settings = self.robot.simulation
         arrives_s = now_s + settings.command_delay_s
@@ -219,7 +220,7 @@ class SimulatedTendonActuators:
     # --- time
 
     def _body(self) -> SimulatedBody:
-        return self.plant if self._mechanism is None else self._mechanism
+        return self._plant or self._mechanism or self.plant
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -314,19 +315,19 @@ class SimulatedTendonActuators:
         velocity = self._derivative.update(position, max(0.0, step_s))
         current = self._noise(body.current)
         self._sampled_s = now_s
-        if math.isnan(np.add.reduce(velocity)):
+        if math.isnan(velocity.dot(velocity)):
             # At rest until there are two samples: the board starts with its motors standing still.
             velocity = np.where(np.isnan(velocity), 0.0, velocity)
         sample = np.empty((4, self.tendon_count))
         sample[0], sample[1], sample[3] = position, velocity, current
-        sample[2] = current * self._newton_per_ampere
+        np.multiply(current, self._newton_per_ampere, out=sample[2])
         if self._coupling is not None:
             force = self._coupling.each_motors(sample[2]) / self._coupling.radius_at(position)
             sample[2] = self._coupling.loads(force)
         self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:
-        jitter_s, late_s = self.robot.simulation.reading_jitter_s, 0.0
+        jitter_s, late_s = self._jitter_s, 0.0
         if jitter_s:  # a bus keeps the order
             late_s = max(0.0, min(self._rng.uniform(0.0, jitter_s), now_s - self._served_s))
         sample = self._channel.read(now_s, late_s)
