@@ -35,6 +35,12 @@ class FilteredDerivative:
         self._previous: Array | None = None
         self._rate: Array | None = None
 
+    def share(self, previous: Array, rate: Array) -> None:
+        """Keep the newest sample and its rate in these arrays, for who goes on with them in place."""
+        if self._previous is not previous and self._previous is not None and self._rate is not None:
+            previous[:], rate[:] = self._previous, self._rate
+            self._previous, self._rate = previous, rate
+
     def delay_s(self, dt: float) -> float:
         """Delay of the rate for samples every ``dt`` s: half a step of the difference, and the low-pass."""
         return self.time_constant_s + dt / 2

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.effects import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.moving_rod import unsolved
 from continuum_robot.simulation.wiring import Wiring
 
 Vector = NDArray[np.float64]
@@ -137,7 +139,7 @@ class Plant:
         self.tendon_offset_m = np.zeros(self._tendons)
         self.stiffness_fraction = np.ones(self._tendons)
         self.motor_free = np.ones(self._tendons)
-        self.current_limit_a = largest_currents_a(self.robot)
+        self.current_limit_a = np.array(largest_currents_a(self.robot))
         self._asked = self._allowed = np.zeros(self._tendons)
         self.contacts_from_s = 0.0
 
@@ -172,6 +174,32 @@ class Plant:
         if duration_s > 0:
             self._body.advance(self._drive(force), duration_s)
             self._time_s += duration_s
+
+    @property
+    def ordinary_body(self) -> RodBody | None:
+        """The rod, where tensions are commanded to motors that are what the driver believes them; else None."""
+        body = self._body
+        usual = not (self.has_servos or self._wired or self._is_bounded or self._coupling is not None)
+        return body if usual and isinstance(body, RodBody) and body.ordinary else None
+
+    def step(self, step: Any, duration_s: float) -> None:
+        """As :meth:`advance`, by a compiled :class:`.BoardStep` of its ordinary body, which has the command."""
+        body = self._body
+        if not isinstance(body, RodBody):
+            raise ParameterError("plant", type(body).__name__, "a rod")
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
+        if not step.advance(duration_s, steps):
+            raise body.diverged(unsolved(), self._time_s)
+        self._time_s += duration_s
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether somebody pushes."""
+        return self._push is not None
+
+    def take(self, asked: Vector, allowed: Vector) -> None:
+        """A step will write what was asked of the motors, and what they give, A, (N,), into these arrays."""
+        self._asked, self._allowed, self._input = asked, allowed, allowed
 
     def _drive(self, force: Vector) -> Drive:
         free, largest_a, offset_m = self.motor_free, self.current_limit_a, self.tendon_offset_m

@@ -130,7 +130,8 @@ class FlatLayout:
             path = {"sec": "header.stamp.sec", "nanosec": "header.stamp.nanosec"}.get(name, name)
             owner, _, field = path.rpartition(".")
             owner_of: Callable[[Any], Any] = attrgetter(owner) if owner else _itself
-            value, make = getattr(owner_of(self._message), field), _itself
+            value = getattr(owner_of(self._message), field)
+            make: Callable[[Any], Any] = _itself
             if isinstance(value, array.array):
                 make = functools.partial(array.array, value.typecode)
             elif isinstance(value, np.ndarray):
@@ -155,12 +156,13 @@ def _itself(value: Any) -> Any:
 
 def copy_of(message: Any) -> Any:
     """A message whose arrays and inner messages are its own; what nobody can change is shared."""
-    return _copier(type(message))(message)
+    kind: Any = type(message)
+    return _copier(kind)(message)
 
 
 @functools.cache
 def _copier(kind: Any) -> Callable[[Any], Any]:
-    """The function that copies messages of a type: written out slot by slot, three times as fast as a loop over them."""
+    """The function that copies messages of a type: written out slot by slot, a third of a loop's time."""
     types = {f"_{name}": of for name, of in kind.get_fields_and_field_types().items()}
     lines = ["def copy(message):", "    made = new(kind)"]
     for slot in kind.__slots__:
@@ -173,7 +175,7 @@ def _copier(kind: Any) -> Callable[[Any], Any]:
             value = f"copy_of({value})"
         lines.append(f"    made.{slot} = {value}")
     names = {"new": object.__new__, "kind": kind, "copy_of": copy_of}
-    exec("\n".join([*lines, "    return made"]), names)
+    exec("\n".join([*lines, "    return made"]), names)  # nothing of it is given from outside
     copy: Callable[[Any], Any] = names["copy"]
     return copy
 

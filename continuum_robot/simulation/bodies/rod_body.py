@@ -319,7 +319,23 @@ class RodBody:
                 else:
                     moving.step(duration_s / steps)
         except ConvergenceError as error:
-            raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
+            raise self.diverged(error, drive.time_s) from error
+
+    def diverged(self, error: ConvergenceError, time_s: float) -> ContinuumRobotError:
+        """The error of a step at a plant time (s) that was not solved."""
+        return diverged(self._robot, time_s, f"reduce the gains ({error})")
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is moved by motors of its own, one a tendon, touches nothing, and has no past."""
+        moving = self.moving
+        alone = self._motor is not None and self._shared is None and not self._contacts.size
+        return alone and moving.keeps_nothing and not self._rubs.acts
+
+    @property
+    def share(self) -> Vector:
+        """Of each tendon's stiffness in the stiffest one's, (N,)."""
+        return self._share
 
     def _turn(self, shared: SharedMotors, drive: Drive, duration_s: float) -> None:
         """A step of the motors, then one of the rod, whose spools are held where they are in the middle of it."""
