@@ -391,9 +391,7 @@ class _CompiledStep:
         plant = self._plant
         given = plant.tendon_offset_m, plant.stiffness_fraction, plant.motor_free, plant.current_limit_a
         before = self._bound
-        if not (
-            given[0] is before[0] and given[1] is before[1] and given[2] is before[2] and given[3] is before[3]
-        ):
+        if not (given[0] is before[0] and given[1] is before[1] and given[2] is before[2] and given[3] is before[3]):
             self._step.bind(*given)
             self._bound = given
         self._command[:] = command

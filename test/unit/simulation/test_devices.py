@@ -97,7 +97,7 @@ def test_a_compiled_step_that_cannot_be_solved_says_so():
     device.step_with(parts)
     started(device)
     device.plant._body.moving.c[:] = math.nan
-    with pytest.raises(ContinuumRobotError, match="diverged at .*reduce the gains"):
+    with pytest.raises(ContinuumRobotError, match=r"diverged at .*reduce the gains"):
         run(device, 1)
 
 
