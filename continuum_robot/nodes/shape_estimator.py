@@ -169,9 +169,11 @@ class ShapeFromSensors(node.Component):
     @strings
     def see_strings(self, message: StringLengths) -> None:
         extension = np.array(conversions.vector(message.extension))
-        known, age = np.isfinite(extension), conversions.vector(message.age)
-        usable = known.any() and age.size == extension.size
-        oldest_s = float(np.max(age[known])) if usable else math.inf
+        age, oldest_s = conversions.vector(message.age), math.inf
+        if age.size == extension.size and extension.size and math.isfinite(extension.dot(extension)):
+            oldest_s = float(age.max())
+        elif age.size == extension.size and (known := np.isfinite(extension)).any():
+            oldest_s = float(np.max(age[known]))
         if math.isfinite(oldest_s):
             self.newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
         else:
@@ -298,7 +300,8 @@ class ShapeFromSensors(node.Component):
             return None
         extension, acquired_ns = self.newest_string
         fresh = abs(stamp_ns - acquired_ns) <= round(1e9 * self.parameters.string_timeout_s)
-        if not fresh or extension.size != len(self.robot.strings) or not np.isfinite(extension).any():
+        sound = math.isfinite(extension.dot(extension)) or bool(np.isfinite(extension).any())
+        if not fresh or extension.size != len(self.robot.strings) or not sound:
             self.without_strings += 1
             return None
         return extension

@@ -565,6 +565,22 @@ class Rod:
         )  # fmt: skip
         return Lengths(length, gradient)
 
+    def prepared_lengths(self) -> Callable[[ArrayLike], Lengths]:
+        """The function :meth:`lengths` of c for a cycle, unchecked: its results last until its next call."""
+        if self.library is None:
+            return self.lengths
+        c_now, length, gradient = np.zeros(self.n), np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
+        found, call = Lengths(length, gradient), self.library.rod_lengths
+        given = (ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None))
+
+        def evaluate(c: ArrayLike) -> Lengths:
+            c_now[:] = c
+            call(*given)
+            return found
+
+        evaluate.kept = self  # type: ignore[attr-defined]
+        return evaluate
+
     def displacement(self, c: ArrayLike) -> Vector:
         """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
         return np.asarray(self.rest_m - self.lengths(c).length_m)

@@ -163,21 +163,29 @@ def copy_of(message: Any) -> Any:
 @functools.cache
 def _copier(kind: Any) -> Callable[[Any], Any]:
     """The function that copies messages of a type: written out slot by slot, a third of a loop's time."""
-    types = {f"_{name}": of for name, of in kind.get_fields_and_field_types().items()}
-    lines = ["def copy(message):", "    made = new(kind)"]
-    for slot in kind.__slots__:
-        value, of = f"message.{slot}", types.get(slot, "")
-        if of.startswith("sequence<"):
-            value = f"[copy_of(one) for one in {value}]" if "/" in of else f"{value}[:]"
-        elif "[" in of:
-            value = f"[copy_of(one) for one in {value}]" if "/" in of else f"{value}.copy()"
-        elif "/" in of:
-            value = f"copy_of({value})"
-        lines.append(f"    made.{slot} = {value}")
-    names = {"new": object.__new__, "kind": kind, "copy_of": copy_of}
-    exec("\n".join([*lines, "    return made"]), names)  # nothing of it is given from outside
+    names = {"new": object.__new__, "copy_of": copy_of}
+    lines = ["def copy(message):", *_copied(kind(), "message", "made", names), "    return made"]
+    exec("\n".join(lines), names)  # nothing of it is given from outside
     copy: Callable[[Any], Any] = names["copy"]
     return copy
+
+
+def _copied(of: Any, source: str, made: str, names: dict[str, Any]) -> list[str]:
+    """Lines that make a copy of the message ``source`` of the type of ``of``; what they use is put into ``names``."""
+    kind = names[f"kind_of_{made}"] = type(of)
+    types = {f"_{name}": one for name, one in kind.get_fields_and_field_types().items()}
+    lines = [f"    {made} = new(kind_of_{made})"]
+    for slot in kind.__slots__:
+        value, field = f"{source}.{slot}", types.get(slot, "")
+        if "[" in field or "<" in field:
+            shallow = f"{value}[:]" if field.startswith("sequence<") else f"{value}.copy()"
+            value = f"[copy_of(one) for one in {value}]" if "/" in field else shallow
+        elif "/" in field:
+            inner = f"{made}{slot}"
+            lines += [f"    {inner}_source = {value}", *_copied(getattr(of, slot), f"{inner}_source", inner, names)]
+            value = inner
+        lines.append(f"    {made}.{slot} = {value}")
+    return lines
 
 
 class CanonicalBytes:

@@ -263,7 +263,8 @@ class RodBody:
             linear=not robot.traits.nonlinear_lengths,
             method=settings.method,
         )
-        self._strings = Rod(robot, paths=[string.path for string in robot.strings])
+        strings = Rod(robot, paths=[string.path for string in robot.strings])
+        self._strings_m, self._strings_at = strings.rest_m, strings.prepared_lengths()
         self._curvature = curvature_matrix(robot)
         self.kinematics: Kinematics = RodPlaces(robot, contacts.locations_m)
         self.reset(self.rest)
@@ -392,7 +393,7 @@ class RodBody:
     @property
     def string_extension(self) -> Vector:
         """Extension of every string, (strings,), m."""
-        return self._strings.rest_m - self._strings.lengths(self.moving.c).length_m
+        return np.asarray(self._strings_m - self._strings_at(self.moving.c).length_m)
 
     @property
     def fiber_curvature(self) -> Vector:
