@@ -121,7 +121,8 @@ def test_over_topics_it_answers_states_by_displacements(make):
     node._driver_active = True
     layout, answers = commands_layout(N, displacements=True, writer="clarke_controller"), []
     node._commands = SimpleNamespace(
-        publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["displacement"]]))
+        publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["displacement"]])),
+        get_subscription_count=lambda: 1,
     )
     zero, unknown, written = [0.0] * N, [math.nan] * N, np.full(N, 1e-4)
     for k in range(1, 401):
