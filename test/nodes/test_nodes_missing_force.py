@@ -38,7 +38,8 @@ def test_over_topics_the_integral_gets_what_the_driver_left_of_a_command(make):
     node._driver_active = True
     layout, answers = commands_layout(count, writer="clarke_controller"), []
     node._commands = SimpleNamespace(
-        publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["tension"]]))
+        publish=lambda data: answers.append(np.array(layout.numbers(data)[layout.place["tension"]])),
+        get_subscription_count=lambda: 1,
     )
     gains = robot.control.gains[0]
     ahead = ClarkeState(position=[0.4 * gains.u_clamp_max / gains.p, 0.0])
