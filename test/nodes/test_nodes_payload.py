@@ -117,7 +117,7 @@ def test_a_negative_one_is_that_of_the_file(running, file):
         client.close()
     after(running, 1.5)
     assert stack.nodes["simulator"].plant.robot.payload_kg == 0.0
-    assert stack.driver.loop.cycle.controller.controller.payload.mass_kg == 0.0
+    assert stack.nodes["clarke_controller"]._robot.payload_kg == 0.0
 
 
 def test_a_mechanism_carries_none(make):

@@ -21,6 +21,7 @@ from continuum_robot.app.client.newest_messages import NewestMessages
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.nodes.topics.owned_topic import STREAM_OWNERS, nodes_of
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.rod.tendon_modes import controlled_manifold
 
 pytestmark = [pytest.mark.ros]
 
@@ -48,8 +49,7 @@ def test_a_tension_reference_is_followed_within_the_limits(stack, probe: Probe):
     publisher.publish(Float64(data=4.0))
     probe.wait(lambda: abs(pretension(stack) - 4.0) < 1e-9)
     moved = np.array(stack.driver.loop.reading.displacement_m) - place
-    manifold = stack.driver.loop.cycle.controller.controller.manifold
-    assert np.abs(manifold.clarke(moved)).max() < 2e-4
+    assert np.abs(controlled_manifold(ROBOT).clarke(moved)).max() < 2e-4
     assert not stack.driver.faults
 
 
