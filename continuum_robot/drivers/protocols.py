@@ -167,6 +167,14 @@ class DisplacementActuators(TendonActuators, Protocol):
 
 
 @runtime_checkable
+class SteppedWith(Protocol):
+    """Simulated actuators that a form of the cycle can move."""
+
+    def step_with(self, parts: Any) -> None:
+        """Take the ``parts`` of a form that suit them."""
+
+
+@runtime_checkable
 class RunsInCycle(Protocol):
     """Tendon actuators that the control cycle reads and writes itself, in whichever form it runs: the fast path.
 

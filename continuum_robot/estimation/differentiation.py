@@ -35,6 +35,12 @@ class FilteredDerivative:
         self._previous: Array | None = None
         self._rate: Array | None = None
 
+    def share(self, previous: Array, rate: Array) -> None:
+        """Keep the newest sample and its rate in these arrays, for who goes on with them in place."""
+        if self._previous is not previous and self._previous is not None and self._rate is not None:
+            previous[:], rate[:] = self._previous, self._rate
+            self._previous, self._rate = previous, rate
+
     def delay_s(self, dt: float) -> float:
         """Delay of the rate for samples every ``dt`` s: half a step of the difference, and the low-pass."""
         return self.time_constant_s + dt / 2
@@ -46,12 +52,13 @@ class FilteredDerivative:
         if self._previous is None or self._rate is None:
             self._previous, self._rate = value.copy(), np.full(value.shape, np.nan)
         elif dt > 0:
+            rate = self._rate
             difference = (value - self._previous) / dt
             fraction = dt / (self.time_constant_s + dt)
             # An unknown rate takes the first difference as it is.
-            filtered = self._rate + fraction * (difference - self._rate)
-            known = math.isfinite(np.add.reduce(self._rate, axis=None))
-            self._rate = filtered if known else np.where(np.isfinite(self._rate), filtered, difference)
+            filtered = rate + fraction * (difference - rate)
+            known = math.isfinite(np.vdot(rate, rate))
+            self._rate = filtered if known else np.where(np.isfinite(rate), filtered, difference)
             self._previous = value.copy()
         return self._rate.copy()
 

@@ -77,7 +77,7 @@ class ScrewDeviations:
         self._time_s = 0.0
         self._due_s = 0.0
         self._newest = self._unknown
-        self._moments: deque[tuple[float, Vector, Vector]] = deque()
+        self._moments: deque[tuple[float, Vector, Vector, list[Vector]]] = deque()
 
     def update(self, c: ArrayLike, displacement: ArrayLike, dt: float) -> ScrewDeviation:
         """The deviations after one more shape; the ones before until a period is over."""
@@ -89,16 +89,16 @@ class ScrewDeviations:
         return self._newest
 
     def _compared(self, c: Vector, displacement: Vector) -> ScrewDeviation:
-        now = (self._time_s, c.copy(), self._manifold.clarke(displacement))
-        if not np.isfinite(now[1].sum() + now[2].sum()):
+        clarke = self._manifold.clarke(displacement)
+        if not np.isfinite(c.sum() + clarke.sum()):
             self.reset()
             return self._unknown
-        self._moments.append(now)
-        while now[0] - self._moments[0][0] > self.settings.window_s:
+        after = self._ends(c)
+        self._moments.append((self._time_s, c.copy(), clarke, after))
+        while self._time_s - self._moments[0][0] > self.settings.window_s:
             self._moments.popleft()
-        _, then_c, then_clarke = self._moments[0]
-        free_c = then_c + self._shapes @ (now[2] - then_clarke)
-        before, free, after = (self._ends(shape) for shape in (then_c, free_c, now[1]))
+        _, then_c, then_clarke, before = self._moments[0]
+        free = self._ends(then_c + self._shapes @ (clarke - then_clarke))
         could_m = float(np.linalg.norm(free[-1][:3, 3] - before[-1][:3, 3]))
         if could_m < self.settings.least_motion * self._length_m:
             return self._unknown

@@ -70,7 +70,7 @@ class StandstillWatch:
 
     def reset(self) -> None:
         """Forget earlier readings."""
-        self._references: Array | None = None
+        self._references: list[list[float]] = []
 
     def update(self, readings: ArrayLike, others: ArrayLike) -> tuple[str, ...]:
         """Names of the suspects."""
@@ -78,13 +78,17 @@ class StandstillWatch:
         count = len(self._names)
         if watched.shape != (count,):
             raise ParameterError("readings", readings, f"{count} readings in m")
-        values = np.concatenate([watched, np.asarray(others, dtype=float)])
-        if self._references is None or self._references.shape[1] != values.size:
-            self._references = np.tile(values, (count, 1))
-        changed = ~(watched == self._references[:, :count].diagonal())
-        self._references[changed] = values
-        moved = np.nan_to_num(np.abs(values - self._references)).max(axis=1, initial=0.0)
-        return tuple(name for name, far in zip(self._names, moved > self.moved_m, strict=True) if far)
+        # In plain numbers: they are few, and nearly all readings change.
+        values = [*watched.tolist(), *np.asarray(others, dtype=float).tolist()]
+        if not self._references or len(self._references[0]) != len(values):
+            self._references = [values] * count
+        suspects = []
+        for index, (name, reference) in enumerate(zip(self._names, self._references, strict=True)):
+            if values[index] != reference[index]:
+                self._references[index] = values
+            elif any(abs(now - then) > self.moved_m for now, then in zip(values, reference, strict=True)):
+                suspects.append(name)
+        return tuple(suspects)
 
 
 @dataclass(frozen=True, slots=True)

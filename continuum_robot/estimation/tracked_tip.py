@@ -272,7 +272,7 @@ class TrackedTip:
         the corrected frame, shape (4, 4)
         """
         instants, place = self._instants, np.asarray(coordinates, dtype=float)
-        if not (np.all(np.isfinite(tip)) and np.all(np.isfinite(place))):
+        if not math.isfinite(np.vdot(tip, tip) + place.dot(place)):
             return tip
         step_s = time_s - instants[-1].time_s if instants else 0.0
         if instants and step_s <= 0:

@@ -85,18 +85,30 @@ def left_jacobian_inverse(rotation_vector: ArrayLike) -> Array:
 def quaternion_from_matrix(rotation: ArrayLike) -> Array:
     """Unit quaternion (w, x, y, z), (..., 4), w >= 0, of a rotation matrix, (..., 3, 3)."""
     r = np.asarray(rotation, dtype=float)
-    found = [_quaternion(*row) for row in r.reshape(-1, 9).tolist()]
-    return np.array(found).reshape(*r.shape[:-2], 4)
+    if r.ndim == 2:
+        return np.array(_quaternion(*r.ravel().tolist()))
+    ww = 1 + r[..., 0, 0] + r[..., 1, 1] + r[..., 2, 2]
+    xx = 1 + r[..., 0, 0] - r[..., 1, 1] - r[..., 2, 2]
+    yy = 1 - r[..., 0, 0] + r[..., 1, 1] - r[..., 2, 2]
+    zz = 1 - r[..., 0, 0] - r[..., 1, 1] + r[..., 2, 2]
+    wx, wy, wz = r[..., 2, 1] - r[..., 1, 2], r[..., 0, 2] - r[..., 2, 0], r[..., 1, 0] - r[..., 0, 1]
+    xy, xz, yz = r[..., 1, 0] + r[..., 0, 1], r[..., 2, 0] + r[..., 0, 2], r[..., 2, 1] + r[..., 1, 2]
+    # Four times the outer product of the quaternion with itself: every row is the quaternion, scaled; the row with
+    # the largest diagonal entry is the one that loses no digits (Shepperd's method).
+    rows = np.stack([ww, wx, wy, wz, wx, xx, xy, xz, wy, xy, yy, yz, wz, xz, yz, zz], axis=-1)
+    rows = rows.reshape(*r.shape[:-2], 4, 4)
+    largest = np.argmax(np.stack([ww, xx, yy, zz], axis=-1), axis=-1)
+    row = np.take_along_axis(rows, largest[..., None, None], axis=-2)[..., 0, :]
+    row = row / _norm(row)[..., None]
+    return np.where(row[..., :1] < 0, -row, row)
 
 
 def _quaternion(
     xx: float, xy: float, xz: float, yx: float, yy: float, yz: float, zx: float, zy: float, zz: float
 ) -> tuple[float, float, float, float]:
-    """Of the entries of a matrix, row by row, in plain numbers: of one matrix that is ten times as fast as arrays."""
+    """Of the entries of one matrix, row by row: the same in plain numbers is ten times as fast as arrays."""
     diagonal = 1 + xx + yy + zz, 1 + xx - yy - zz, 1 - xx + yy - zz, 1 - xx - yy + zz
     wx, wy, wz, x_y, x_z, y_z = zy - yz, xz - zx, yx - xy, yx + xy, zx + xz, zy + yz
-    # Four times the outer product of the quaternion with itself: every row is the quaternion, scaled; the row with
-    # the largest diagonal entry is the one that loses no digits (Shepperd's method).
     w, x, y, z = (
         (diagonal[0], wx, wy, wz), (wx, diagonal[1], x_y, x_z), (wy, x_y, diagonal[2], y_z), (wz, x_z, y_z, diagonal[3])
     )[diagonal.index(max(diagonal))]  # fmt: skip

@@ -290,10 +290,11 @@ class ClarkeControllerNode(ManagedNode):
         self._stamp_ns = self.clock.stamp_ns(numbers[row.stamp_s])
         if any(numbers[row.limited]):
             self._compare(self._desired, numbers[row.commanded])
-        wanted = row.desired if self._displacements else row.force
-        self._desired = numbers[wanted] if numbers[row.answered] else None
+        self._desired = None
         if numbers[row.answered]:
-            self._publish_command(numbers[row.desired])
+            self._desired = numbers[row.desired if self._displacements else row.force]
+            if self._publish_pid or self._commands.get_subscription_count():
+                self._publish_command(numbers[row.desired])
         if self._thinning.due(self._stamp_ns):
             self._simulated = self.simulated
             self._publish_coordinates(numbers[row.clarke], numbers[row.clarke_rate], numbers[row.force])

@@ -165,6 +165,7 @@ class Contacts(node.Component):
         fractions = () if robot.displaced_tendons is None else robot.displaced_tendons.friction_fraction
         self.rubbing = np.array(fractions) if any(fractions) else None
         self.monitor = self._make_monitor(motors=True)
+        self.tendon_count = robot.tendon_count
         self.size, pose = self.monitor.coefficient_count, self.monitor.functions.backbone_pose()
         names = [string.name for string in robot.strings]
         self.standstill = StandstillWatch(names, self.parameters.suspect_motion_m)
@@ -380,7 +381,7 @@ class Contacts(node.Component):
                     tension=tension,
                     tension_deviation_n=deviation_n,
                     tendon_displacement=self.displacement
-                    if self.displacement.size == self.robot.tendon_count
+                    if self.displacement.size == self.tendon_count
                     else None,
                     c_rate_covariance=self._rate_covariance(shape),
                     fault=fault,
@@ -450,8 +451,10 @@ class Contacts(node.Component):
     def _tension(self, sequence: int) -> tuple[Vector | None, Vector]:
         """Tensions and displacements of the driver's cycle ``sequence``, else the newest ones; None: there are none."""
         states = list(self.tensions)
-        found = next((state for state in reversed(states) if state[0] == sequence), states[-1] if states else None)
-        if found is None or found[1].size != self.robot.tendon_count or found[2].size != self.robot.tendon_count:
+        found = states[-1] if states else None
+        if found is not None and found[0] != sequence:
+            found = next((state for state in reversed(states) if state[0] == sequence), found)
+        if found is None or found[1].size != self.tendon_count or found[2].size != self.tendon_count:
             return None, np.zeros(0)
         return found[1], found[2]
 
@@ -474,14 +477,14 @@ class Contacts(node.Component):
 
     def _kind(self, estimate: ContactEstimate, coefficients: Vector, step_s: float) -> ContactKind:
         kinds = self.kinds
-        if kinds is None or self.displacement.size != self.robot.tendon_count:
+        if kinds is None or self.displacement.size != self.tendon_count:
             return ContactKind()
         return kinds.update(estimate, coefficients, self.displacement, step_s)
 
     def _screw(self, coefficients: Vector, step_s: float) -> ScrewDeviation | None:
         """How the segments' motion deviates from free motion."""
         screws = self.screws
-        if screws is None or self.displacement.size != self.robot.tendon_count:
+        if screws is None or self.displacement.size != self.tendon_count:
             return None
         return screws.update(coefficients, self.displacement, step_s)
 

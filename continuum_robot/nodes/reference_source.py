@@ -253,7 +253,8 @@ class Source(node.Component):
         desired = reference = self._tip_path_at(now_s) if self.to_tip else self._trajectory_at(now_s)
         if self.reaction.active:
             reference = self.reaction.answer(reference, self._measured_now(now_s), self._period_s)
-        if np.array_equal(reference.position, desired.position):  # no contact keeps the tendons from it
+        # No contact keeps the tendons from it.
+        if reference is desired or np.array_equal(reference.position, desired.position):
             self._lead_stage(now_s - self.start_s)
         self.current = reference
         message = self.message

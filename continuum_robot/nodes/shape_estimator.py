@@ -109,6 +109,7 @@ class ShapeFromSensors(node.Component):
         self.tracked = TrackedTip(robot, host.own_settings("tracker", TrackerSettings()))
         self.clarke_matrix = np.asarray(limiting_manifold(robot).clarke_matrix)
         self.curvature_matrix = curvature_matrix(robot)
+        self.tendon_count = robot.tendon_count
         self.power = conversions.PowerOn()
         self.last_displacement: Vector = np.zeros(0)
         # Half a period of grace: states come with the driver's jitter.
@@ -168,9 +169,11 @@ class ShapeFromSensors(node.Component):
     @strings
     def see_strings(self, message: StringLengths) -> None:
         extension = np.array(conversions.vector(message.extension))
-        known, age = np.isfinite(extension), conversions.vector(message.age)
-        usable = known.any() and age.size == extension.size
-        oldest_s = float(np.max(age[known])) if usable else math.inf
+        age, oldest_s = conversions.vector(message.age), math.inf
+        if age.size == extension.size and extension.size and math.isfinite(extension.dot(extension)):
+            oldest_s = float(age.max())
+        elif age.size == extension.size and (known := np.isfinite(extension)).any():
+            oldest_s = float(np.max(age[known]))
         if math.isfinite(oldest_s):
             self.newest_string = (extension, conversions.stamp_ns(message.header.stamp) - round(oldest_s * 1e9))
         else:
@@ -199,7 +202,7 @@ class ShapeFromSensors(node.Component):
 
     def _estimate(self, states: TendonStates) -> tuple[ShapeEstimate, Vector, int] | None:
         """The shape, with the displacements and the stamp, ns, that it is of; None: there is nothing new."""
-        estimator, count = self.estimator, self.robot.tendon_count
+        estimator, count = self.estimator, self.tendon_count
         displacement, velocity = conversions.vector(states.displacement), conversions.vector(states.velocity)
         tension = conversions.vector(states.tension)
         for values in (displacement, velocity, tension):
@@ -247,7 +250,7 @@ class ShapeFromSensors(node.Component):
         if estimate.is_unobservable:
             message.tip = Pose(position=Point(x=math.nan, y=math.nan, z=math.nan))
         else:
-            message.tip = conversions.pose_message(self._corrected(estimate.tip, displacement, stamp_ns))
+            conversions.set_pose(message.tip, self._corrected(estimate.tip, displacement, stamp_ns))
         seen = {TRACKED_WEIGHT: tracked.weight} if tracked.accepted else {}
         conversions.set_named_values(message, {**estimate.named_values, **seen})
         self.shapes.publish(message)
@@ -297,7 +300,8 @@ class ShapeFromSensors(node.Component):
             return None
         extension, acquired_ns = self.newest_string
         fresh = abs(stamp_ns - acquired_ns) <= round(1e9 * self.parameters.string_timeout_s)
-        if not fresh or extension.size != len(self.robot.strings) or not np.isfinite(extension).any():
+        sound = math.isfinite(extension.dot(extension)) or bool(np.isfinite(extension).any())
+        if not fresh or extension.size != len(self.robot.strings) or not sound:
             self.without_strings += 1
             return None
         return extension

@@ -67,7 +67,7 @@ class TrueShape:
             return
         self._coefficients[:], self._rates[:] = plant.c, plant.c_rate
         conversions.set_stamp(message.header.stamp, stamp_ns)
-        message.tip = conversions.pose_message(plant.pose(plant.robot.length_m))
+        conversions.set_pose(message.tip, plant.pose(plant.robot.length_m))
         self._publisher.publish(message)
 
 
@@ -113,7 +113,7 @@ class TrueContacts:
         self._wrench[:] = load.wrench_in_disk
         message.arc_length = message.wrench_arc_length = load.arc_length_m
         if load.touching:
-            message.pose = conversions.pose_message(self._plant.pose(load.arc_length_m))
+            conversions.set_pose(message.pose, self._plant.pose(load.arc_length_m))
         self._publisher.publish(message)
 
 

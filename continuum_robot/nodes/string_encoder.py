@@ -81,7 +81,7 @@ class Strings(node.Component):
         if not host.simulated:
             return backends.string_encoders(robot, parameters.serial_port)
         truth = true_robot(robot, parameters.true_robot)
-        source = PlantLinkReader(link_path(host.get_namespace(), robot.name))
+        source = PlantLinkReader(link_path(host.get_namespace(), robot.name), strings_only=True)
         if parameters.simulation_level in ON_WIRES and LinkedStringBoard.can_read(robot):
             self.board = LinkedStringBoard(robot, truth, source, host.clock)
             host.closing.callback(self.board.close)

@@ -104,7 +104,7 @@ class TrackerOfTip(node.Component):
 
     def _pose(self, report: TrackedPose) -> PoseWithCovarianceStamped:
         message, errors = PoseWithCovarianceStamped(), self.parameters
-        message.pose.pose = conversions.pose_message(report.tip)
+        conversions.set_pose(message.pose.pose, report.tip)
         sigma_m, sigma_rad = errors.noise_m, errors.noise_rad
         if self.driver is not None:
             sigma_m, sigma_rad = self.settings.sigma_m, self.settings.sigma_rad

@@ -512,7 +512,7 @@ class Rod:
         ------
         ParameterError : an arc length off the rod
         """
-        places_m = np.atleast_1d(np.asarray(arc_lengths_m, dtype=float))
+        places_m = np.array(arc_lengths_m, dtype=float, ndmin=1)
         key = places_m.tobytes()
         if key not in self._stations:
             while len(self._stations) >= _STATIONS_KEPT:
@@ -564,6 +564,22 @@ class Rod:
             ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None),
         )  # fmt: skip
         return Lengths(length, gradient)
+
+    def prepared_lengths(self) -> Callable[[ArrayLike], Lengths]:
+        """The function :meth:`lengths` of c for a cycle, unchecked: its results last until its next call."""
+        if self.library is None:
+            return self.lengths
+        c_now, length, gradient = np.zeros(self.n), np.empty(self.tendon_count), np.empty((self.tendon_count, self.n))
+        found, call = Lengths(length, gradient), self.library.rod_lengths
+        given = (ct.byref(self.shape), ct.byref(self.numbers), *self._at(c_now, None, length, gradient, None))
+
+        def evaluate(c: ArrayLike) -> Lengths:
+            c_now[:] = c
+            call(*given)
+            return found
+
+        evaluate.kept = self  # type: ignore[attr-defined]
+        return evaluate
 
     def displacement(self, c: ArrayLike) -> Vector:
         """Displacement of every tendon against c = 0, pulled in positive, (N,), m."""
@@ -844,6 +860,7 @@ class Rod:
 
     def _state(self, name: str, values: ArrayLike) -> Vector:
         array = np.ascontiguousarray(values, dtype=float)
-        if array.shape != (self.n,) or not np.isfinite(array).all():
+        # The sum of squares may overflow where all are finite.
+        if array.shape != (self.n,) or not (math.isfinite(array.dot(array)) or np.isfinite(array).all()):
             raise ParameterError(name, values, f"{self.n} finite numbers")
         return array

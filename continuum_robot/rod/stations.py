@@ -47,6 +47,13 @@ class Strains:
                     self.basis[k, g, arrays.rows[own], own] = [next(phi) for _ in own]
             place += places
 
+    @cached_property
+    def _turns(self) -> tuple[float, Vector]:
+        """The longest step, m, and the most that each coefficient of 1 turns a step by, (n,), rad."""
+        step_m = self._arrays.step_m
+        turning = np.linalg.norm(self.basis[:, :, :3], axis=2).max(axis=1)
+        return float(step_m.max()), (turning * step_m[:, None]).max(axis=0)
+
     def at(self, c: Vector) -> Vector:
         """At the three Gauss points of each place's step, (places, 3, 6)."""
         return np.asarray(self._arrays.rest + self.basis @ c)
@@ -54,6 +61,9 @@ class Strains:
     def check_reach(self, c: Vector) -> None:
         """Refuse coefficients that turn a step further than the kernel's series hold."""
         arrays = self._arrays
+        longest_m, of_each_rad = self._turns
+        if math.sqrt(3) * np.abs(arrays.rest[..., :3]).max() * longest_m + of_each_rad.dot(np.abs(c)) <= REACH_RAD:
+            return  # whatever their signs
         turn_rad = np.linalg.norm(self.at(c)[..., :3], axis=2).max(axis=1) * arrays.step_m
         worst = int(turn_rad.argmax())
         if turn_rad[worst] <= REACH_RAD:

@@ -54,6 +54,11 @@ class Motion:
     shortest_step_s: float
 
 
+def unsolved() -> ConvergenceError:
+    """The error of a step whose equations were not solved."""
+    return ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
+
+
 class MovingRod:
     """A rod in motion. Its rod's numbers (masses, stiffness, gravity) may be written between two steps.
 
@@ -86,8 +91,9 @@ class MovingRod:
         self.c, self.c_rate, self.momentum = self._state[: 3 * n].reshape(3, n)
         tendons = self._state[3 * n :].reshape(4, count)
         self.spooled_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
+        self.spools = tendons[:3]
         self.desired, self.offset_m, self.stiffness_fraction, self.motor_free, self._phase = np.zeros((5, count))
-        self.force, self._force = np.zeros((2, n))
+        self.force, self.given_force = np.zeros((2, n))
         self.largest_current_a = np.full(count, np.inf)
         self.touching = np.zeros(n + surfaces * (4 + 3 * n))
         self.stiffness_fraction[:] = self.motor_free[:] = 1.0
@@ -115,7 +121,7 @@ class MovingRod:
             self._lost, self._capstan_rows = np.zeros((len(own), 2)), np.ascontiguousarray(friction.jacobian)
             self._look_at = rod.prepared("pose", "jacobian")
         self._drive = Drive(
-            *map(at, (self.desired, self._force, self.offset_m, self.stiffness_fraction, self.motor_free)),
+            *map(at, (self.desired, self.given_force, self.offset_m, self.stiffness_fraction, self.motor_free)),
             *map(at, (self._phase, self._anchors, self._lost, self._capstan_rows, self.touching)),
             at(self.largest_current_a),
             None if self._rubbing is None else at(self._stops),
@@ -135,6 +141,7 @@ class MovingRod:
         self._kept += (shape, numbers, spool, capstans)
         self._plant, self._shortest_s = ct.c_void_p(plant), ct.c_double(math.inf)
         self._shortest = ct.byref(self._shortest_s)
+        self._shape_held = shape
         self._shape, self._run, self._reset = ct.byref(shape), library.rod_plant_run, library.rod_plant_reset
         weakref.finalize(self, library.rod_plant_free, self._plant)
 
@@ -167,6 +174,17 @@ class MovingRod:
             spool.elements, (spool.reach, spool.slip) = ELEMENTS, map(kernel.at, self._elements)
         return spool
 
+    @property
+    def addresses(self) -> tuple[int, int, int, int]:
+        """Of the kernel's step, and of its first, second and last argument."""
+        run, plant = ct.cast(self._run, ct.c_void_p).value, self._plant.value
+        return run or 0, ct.addressof(self._shape_held), plant or 0, ct.addressof(self._shortest_s)
+
+    @property
+    def keeps_nothing(self) -> bool:
+        """Whether no force depends on the past of the motion, or on the shape but slowly."""
+        return not self._changes
+
     def reset(self, c: ArrayLike, c_rate: ArrayLike | None = None, *, spooled_m: ArrayLike | None = None) -> None:
         """Be at a state, without currents."""
         self._state[:] = 0.0
@@ -185,14 +203,14 @@ class MovingRod:
     def step(self, duration_s: float, count: int = 1) -> int:
         """Move for a time in equal steps; all that is given stays constant in it."""
         step_s = ct.c_double(duration_s / count)
-        evaluations = 0
-        for _ in range(count if self._changes else 1):
-            self._force[:] = self.force
-            if self._changes:
+        evaluations, changes = 0, self._changes
+        for _ in range(count if changes else 1):
+            self.given_force[:] = self.force
+            if changes:
                 self._look(duration_s / count)
-            used = self._run(self._shape, self._plant, step_s, 1 if self._changes else count, self._shortest)
+            used = self._run(self._shape, self._plant, step_s, 1 if changes else count, self._shortest)
             if used < 0:
-                raise ConvergenceError("time step of the rod", math.nan, TOLERANCE, 0)
+                raise unsolved()
             evaluations += used
         return evaluations
 
@@ -219,7 +237,7 @@ class MovingRod:
     def _look(self, step_s: float) -> None:
         """What depends on the past of the motion, or on the shape but slowly, at the start of a step."""
         if self._hysteresis is not None:
-            self._force -= self._hysteresis.move(self.c)
+            self.given_force -= self._hysteresis.move(self.c)
         if self._slip is not None:
             self._slip.move(self.spooled_m)
             self._anchors[:] = self._slip.anchors

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,7 @@ from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
+from continuum_robot.simulation.moving_rod import unsolved
 from continuum_robot.simulation.wiring import Wiring
 
 Vector = NDArray[np.float64]
@@ -67,7 +69,6 @@ class Plant:
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     newton_per_ampere : tension for the current of each motor, shape (N,), N/A, in the driver's order
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
-    limited : where the latest tension was beyond what the motors give (or negative), shape (N,), bool
 
     Raises
     ------
@@ -138,8 +139,8 @@ class Plant:
         self.tendon_offset_m = np.zeros(self._tendons)
         self.stiffness_fraction = np.ones(self._tendons)
         self.motor_free = np.ones(self._tendons)
-        self.current_limit_a = largest_currents_a(self.robot)
-        self.limited = np.zeros(self._tendons, dtype=bool)
+        self.current_limit_a = np.array(largest_currents_a(self.robot))
+        self._asked = self._allowed = np.zeros(self._tendons)
         self.contacts_from_s = 0.0
 
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
@@ -158,7 +159,8 @@ class Plant:
         ContinuumRobotError : the integration diverged
         """
         given = np.asarray(command, dtype=float)
-        if given.shape != (self._tendons,) or not (self.has_servos or math.isfinite(np.add.reduce(given))):
+        known = self.has_servos or math.isfinite(given.dot(given)) if given.ndim == 1 else False
+        if given.shape != (self._tendons,) or not (known or np.isfinite(given).all()):
             kind = "displacements in m" if self.has_servos else "finite tensions in N"
             raise ParameterError("command", command, f"{self._tendons} {kind}")
         if not 0 <= duration_s < math.inf:
@@ -172,6 +174,32 @@ class Plant:
         if duration_s > 0:
             self._body.advance(self._drive(force), duration_s)
             self._time_s += duration_s
+
+    @property
+    def ordinary_body(self) -> RodBody | None:
+        """The rod, where tensions are commanded to motors that are what the driver believes them; else None."""
+        body = self._body
+        usual = not (self.has_servos or self._wired or self._is_bounded or self._coupling is not None)
+        return body if usual and isinstance(body, RodBody) and body.ordinary else None
+
+    def step(self, step: Any, duration_s: float) -> None:
+        """As :meth:`advance`, by a compiled :class:`.BoardStep` of its ordinary body, which has the command."""
+        body = self._body
+        if not isinstance(body, RodBody):
+            raise ParameterError("plant", type(body).__name__, "a rod")
+        steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
+        if not step.advance(duration_s, steps):
+            raise body.diverged(unsolved(), self._time_s)
+        self._time_s += duration_s
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether somebody pushes."""
+        return self._push is not None
+
+    def take(self, asked: Vector, allowed: Vector) -> None:
+        """A step will write what was asked of the motors, and what they give, A, (N,), into these arrays."""
+        self._asked, self._allowed, self._input = asked, allowed, allowed
 
     def _drive(self, force: Vector) -> Drive:
         free, largest_a, offset_m = self.motor_free, self.current_limit_a, self.tendon_offset_m
@@ -259,8 +287,8 @@ class Plant:
     def _limit(self, command: Vector) -> Vector:
         """What the motors (currents, A, or places of servos, m) or ideal tendons (tensions, N) make of a command."""
         if self.motor is None:
-            self.limited = command < 0
-            return np.maximum(command, 0.0)  # a tendon cannot push
+            self._asked, self._allowed = command, np.maximum(command, 0.0)  # a tendon cannot push
+            return self._allowed
         if self.has_servos:
             return self._wiring.pulled(command, self.displacement) if self._wired else command
         if self._coupling is not None:
@@ -271,15 +299,20 @@ class Plant:
             slower = self.velocity * (most / self._fastest_m_per_s)
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)
-        self.limited = allowed != current
+        self._asked, self._allowed = current, allowed
         return self._wiring.driven(allowed) if self._wired else allowed
 
     # --- what can be seen
 
-    @property
+    @cached_property
     def has_servos(self) -> bool:
         """Whether its motors take displacements."""
         return self.motor is not None and self.motor.servo is not None
+
+    @property
+    def limited(self) -> NDArray[np.bool_]:
+        """Where the latest tension was beyond what the motors give, or negative, shape (N,)."""
+        return np.asarray(self._allowed != self._asked)
 
     @property
     def tendon_count(self) -> int:

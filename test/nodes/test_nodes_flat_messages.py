@@ -110,6 +110,11 @@ def test_canonical_bytes_are_the_message_and_nothing_else(text):
         assert deserialize_message(data, type(message)) == message
         # The middleware's own bytes differ in the gaps from one call to the next.
         assert canonical.of(deserialize_message(data, type(message))) == data == canonical.of(data)
+        # The second of a layout is read past rclpy.
+        reader = CanonicalBytes()
+        first, second = (reader.message(data, type(message)) for _ in range(2))
+        assert first == second == message
+        assert canonical.of(second) == data
 
 
 def test_an_array_of_a_fixed_length_is_read_and_written_as_rclpy_does() -> None:

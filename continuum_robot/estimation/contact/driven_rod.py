@@ -49,10 +49,14 @@ class _Motors:
 
     def moving_with(self, terms: ContactTerms, rate: Vector) -> ContactTerms:
         """The rod's terms with the motors' friction."""
-        return dataclasses.replace(
-            terms,
-            known_force=terms.known_force - self.damping @ rate,
-            force_by_rate=terms.force_by_rate - self.damping,
+        return ContactTerms(
+            terms.momentum,
+            terms.known_force - self.damping @ rate,
+            terms.mass,
+            terms.momentum_by_c,
+            terms.force_by_c,
+            terms.force_by_rate - self.damping,
+            terms.jacobians,
         )
 
     def widened(self, errors: Budget, fraction: float) -> Budget:

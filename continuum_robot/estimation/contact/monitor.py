@@ -85,6 +85,7 @@ class ContactMonitor:
     ----------
     size : number of channels of the residual
     coefficient_count : of the shapes that it takes
+    tendon_count, length_m : of the robot
     modes : what the channels are, where they are not the coefficients
 
     Raises
@@ -131,6 +132,7 @@ class ContactMonitor:
             shapes = None if self.modes is None else self.modes.shapes
             functions = ContactFunctions(robot, shapes, parts=DRIVEN if motors else WITH_CAPSTANS)
         self.functions, self.size, self.coefficient_count = functions, functions.size, robot.coefficient_count
+        self.tendon_count, self.length_m = robot.tendon_count, robot.length_m
         self._rod = DrivenRod(robot, functions, friction, modes=self.modes, motors=motors)
         self._location_settings = location or default_location(robot)
         self._budgets = BudgetAlgebra(self._rod.stiffness, self._rod.strain_count)
@@ -407,8 +409,8 @@ class ContactMonitor:
                 (shape.shape, rate.shape, noise.shape),
                 f"shapes ({count},), ({count},), ({count}, {count})",
             )
-        if pulled is not None and pulled.shape != (self.robot.tendon_count,):
-            raise ParameterError("tendon_displacement", pulled.shape, f"shape ({self.robot.tendon_count},)")
+        if pulled is not None and pulled.shape != (self.tendon_count,):
+            raise ParameterError("tendon_displacement", pulled.shape, f"shape ({self.tendon_count},)")
         extra = extra - rod.resisting(shape, pulled)
         drives = rod.driven(shape, tension, capstan_torque)
         rate_noise = self._rate_noise
@@ -460,7 +462,7 @@ class ContactMonitor:
         known = settings.known_arc_length_m >= 0
         assumed = not known and not location.observable
         arc_length_m = (
-            settings.known_arc_length_m if known else self.robot.length_m if assumed else location.arc_length_m
+            settings.known_arc_length_m if known else self.length_m if assumed else location.arc_length_m
         )
         wrench = self._wrench.estimate(
             residual, self.locator.jacobian_at(terms.jacobians, arc_length_m), covariance, information=information

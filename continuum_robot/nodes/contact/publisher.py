@@ -86,7 +86,7 @@ class ContactPublisher:
         self._sensed[:] = np.where(wrench.sensed, Contact.SENSED, np.where(known, Contact.ASSUMED_ZERO, 0))
         self._covariance[:] = wrench.covariance.ravel()
         if math.isfinite(arc_length_m):
-            message.pose = conversions.pose_message(self._pose(coefficients, arc_length_m))
+            conversions.set_pose(message.pose, self._pose(coefficients, arc_length_m))
         self._set_pair(pair)
         message.screw_deviations = [] if screw is None else screw.deviations.tolist()
         message.screw_segment = -1 if screw is None else screw.segment

@@ -115,6 +115,8 @@ class OtherDriver:
         self._heard_s = self._closed_s = float("-inf")
         # Never destroyed: the EventsExecutor does not take it well when a callback destroys what it listens to.
         node.create_subscription(TendonStates, "tendon_states_decimated", self._on_states, qos.newest_state(), raw=True)
+        if node.bus is not None:
+            node.bus.ear(str(node.resolve_topic_name("tendon_states_decimated")))
 
     def refuse(self) -> None:
         """Raise :class:`DeviceError` where another driver publishes."""

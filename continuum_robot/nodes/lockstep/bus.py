@@ -11,7 +11,7 @@ and references and commands of programs outside come in: these are no part of wh
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ class LockstepBus:
         self._inboxes: dict[str, list[_Inbox]] = defaultdict(list)
         self._own: dict[str, set[bytes]] = defaultdict(set)
         self._foreign: dict[str, set[bytes]] = defaultdict(set)
-        self._ears: set[str] = set()
+        self._ears: Counter[str] = Counter()
         self._held: list[Future[Any]] = []
 
     def flow(self, node: ManagedNode) -> BusFlow:
@@ -84,13 +84,17 @@ class LockstepBus:
         name = str(node.resolve_topic_name(topic))
         self._inboxes[name].append(inbox)
         if topic in FROM_OUTSIDE and name not in self._ears:
-            self._ears.add(name)
+            self.ear(name)
             take = partial(self._come, name, node)
             node.subscribe_with_publisher(kind, topic, take, qos.lockstep(), raw=True)
 
+    def ear(self, topic: str) -> None:
+        """A subscription over DDS to a topic, by its full name, is the stack's own: nothing is published for it."""
+        self._ears[topic] += 1
+
     def ears(self, topic: str) -> int:
-        """Subscriptions over DDS to a topic that are the bus's own."""
-        return int(topic in self._ears)
+        """Subscriptions over DDS to a topic that are the stack's own."""
+        return self._ears[topic]
 
     def inboxes(self, topic: str) -> list[_Inbox]:
         """Who hears a topic, by its full name; a list that is kept up."""
@@ -174,7 +178,8 @@ class _Post:
     def message(self, kind: Any) -> Any:
         """As an object; None where the bytes are none."""
         if self._message is None:
-            self._message = conversions.message_of(self._data, kind)
+            read = conversions.message_of if self._bytes is None else self._bytes.message
+            self._message = read(self._data, kind)
         return self._message
 
 
@@ -214,7 +219,7 @@ class BusPublisher:
 
     def publish(self, msg: Any) -> None:
         """Publish a message, ``msg``, or the bytes of a serialised one."""
-        outside = self.listeners_outside
+        outside = self._outside if self._looked == self._bus.looks else self.listeners_outside
         if not (outside or self._inboxes):
             return
         given = self._bytes.of(msg) if isinstance(msg, bytes) else copy_of(msg)
@@ -233,7 +238,8 @@ class BusPublisher:
 
     def get_subscription_count(self) -> int:
         """How many listen."""
-        return len(self._inboxes) + self.listeners_outside
+        outside = self._outside if self._looked == self._bus.looks else self.listeners_outside
+        return len(self._inboxes) + outside
 
     def _learn_gid(self) -> bytes:
         own = self._node.get_name(), self._node.get_namespace()

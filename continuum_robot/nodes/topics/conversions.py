@@ -140,6 +140,13 @@ def pose_message(pose: NDArray[np.float64]) -> Pose:
     return Pose(position=point_message(pose[:3, 3]), orientation=quaternion_message(pose[:3, :3]))
 
 
+def set_pose(message: Pose, pose: NDArray[np.float64]) -> None:
+    """Write a homogeneous transform, shape (4, 4), into a message that is published again and again."""
+    place, turn = message.position, message.orientation
+    place.x, place.y, place.z = pose[:3, 3].tolist()
+    turn.w, turn.x, turn.y, turn.z = quaternion_from_matrix(pose[:3, :3]).tolist()
+
+
 def pose_matrix(pose: Pose) -> NDArray[np.float64]:
     """A message as a homogeneous transform, shape (4, 4); NaN where its position is."""
     place, turn = pose.position, pose.orientation

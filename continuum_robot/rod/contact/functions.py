@@ -19,6 +19,7 @@ from continuum_robot.rod.description import WITH_CAPSTANS
 from continuum_robot.rod.inertia import Parts
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.rod import Rod
+from continuum_robot.rod.stations import Frames
 
 Vector = NDArray[np.float64]
 
@@ -78,7 +79,14 @@ class ContactFunctions:
 
     def backbone_pose(self) -> Callable[[Vector, float], Vector]:
         """Function of coefficients (n,) and an arc length (m) that gives the pose there, (4, 4)."""
-        return lambda c, s_m: self.rod.poses(c, [s_m])[0]
+        rod, still, evaluate = self.rod, np.zeros(self.rod.n), self.rod.prepared("pose")
+
+        def pose(c: Vector, s_m: float) -> Vector:
+            c_now = rod.checked(c)
+            at = evaluate(c_now, still)
+            return rod.stations([s_m]).poses(Frames(at.rotation, at.position, at.jacobian), c_now)[0]
+
+        return pose
 
     def __call__(self, c: ArrayLike, c_rate: ArrayLike) -> ContactTerms:
         """Terms at the coefficients c and the rates of the coordinates c_rate (n,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from continuum_robot.drivers.protocols import RunsInCycle, TendonActuators
+from continuum_robot.drivers.protocols import RunsInCycle, SteppedWith, TendonActuators
 from continuum_robot.drivers.safety.settings import SafetySettings
 from continuum_robot.drivers.safety.tendon_safety import TendonSafety
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -81,6 +81,8 @@ def make_loop(
     safety = safety or make_safety(robot, form)
     inside = isinstance(actuators, RunsInCycle)
     around = None if inside else ActuatorsAround(actuators, form.parts)
+    if isinstance(actuators, SteppedWith):
+        actuators.step_with(form.parts)
     device = around.device if around is not None else actuators.cycle  # type: ignore[attr-defined]
     cycle = form.parts.DriverCycle(device, safety, robot.tendon_count, robot.coordinate_count, number=number)
     if form.compiled and inside and isinstance(pace, ControlThread):

@@ -64,6 +64,7 @@ _BEFORE_DEVICES = (
     "drivers.tendon_currents",
     "drivers.cycle_device",
     "drivers.handed_device",
+    "simulation.devices.board_step",
 )
 _AFTER_DEVICES = (
     "runtime.cycle.reference_input",
@@ -97,7 +98,11 @@ _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 _DECLARATIONS = """cdef extern from *:
     void __sync_synchronize() nogil
 
+cdef extern from "math.h":
+    double rint(double) nogil
+
 ctypedef void (*RodDynamics)(void*, void*, double*, double*, double*, void*, double*) noexcept nogil
+ctypedef long (*RodPlantRun)(void*, void*, double, int, double*) noexcept nogil
 """
 
 

@@ -263,7 +263,8 @@ class RodBody:
             linear=not robot.traits.nonlinear_lengths,
             method=settings.method,
         )
-        self._strings = Rod(robot, paths=[string.path for string in robot.strings])
+        strings = Rod(robot, paths=[string.path for string in robot.strings])
+        self._strings_m, self._strings_at = strings.rest_m, strings.prepared_lengths()
         self._curvature = curvature_matrix(robot)
         self.kinematics: Kinematics = RodPlaces(robot, contacts.locations_m)
         self.reset(self.rest)
@@ -296,7 +297,7 @@ class RodBody:
         """Integrate for a duration of more than 0 s."""
         moving, touched = self.moving, self._contacts.size > 0
         moving.desired[:], moving.force[:], moving.offset_m[:] = drive.desired, drive.force, drive.offset_m
-        moving.stiffness_fraction[:] = drive.stiffness_fraction * self._share
+        np.multiply(drive.stiffness_fraction, self._share, out=moving.stiffness_fraction)
         if self._rubs.acts and not np.abs(moving.c - self._rubbed_c).max() * self._robot.length_m < _BENT_RAD:
             self._rubbing[0], self._rubbed_c = self._rubs.fraction(moving.c), moving.c.copy()
         moving.motor_free[:], moving.largest_current_a[:] = drive.motor_free > 0, drive.current_limit_a
@@ -319,7 +320,23 @@ class RodBody:
                 else:
                     moving.step(duration_s / steps)
         except ConvergenceError as error:
-            raise diverged(self._robot, drive.time_s, f"reduce the gains ({error})") from error
+            raise self.diverged(error, drive.time_s) from error
+
+    def diverged(self, error: ConvergenceError, time_s: float) -> ContinuumRobotError:
+        """The error of a step at a plant time (s) that was not solved."""
+        return diverged(self._robot, time_s, f"reduce the gains ({error})")
+
+    @property
+    def ordinary(self) -> bool:
+        """Whether it is moved by motors of its own, one a tendon, touches nothing, and has no past."""
+        moving = self.moving
+        alone = self._motor is not None and self._shared is None and not self._contacts.size
+        return alone and moving.keeps_nothing and not self._rubs.acts
+
+    @property
+    def share(self) -> Vector:
+        """Of each tendon's stiffness in the stiffest one's, (N,)."""
+        return self._share
 
     def _turn(self, shared: SharedMotors, drive: Drive, duration_s: float) -> None:
         """A step of the motors, then one of the rod, whose spools are held where they are in the middle of it."""
@@ -351,8 +368,7 @@ class RodBody:
         """Tendon on each spool (m), its rate (m/s) and the motor's current (A), (3, N); with motors."""
         if self._shared is not None:
             return self._shared.spools
-        moving = self.moving
-        return np.array([moving.spooled_m, moving.speed_m_per_s, moving.current_a])
+        return self.moving.spools.copy()
 
     def tension(self, _drive: Drive) -> Vector:
         """Tensions at the end of the latest step, (N,), N."""
@@ -377,7 +393,7 @@ class RodBody:
     @property
     def string_extension(self) -> Vector:
         """Extension of every string, (strings,), m."""
-        return self._strings.rest_m - self._strings.lengths(self.moving.c).length_m
+        return np.asarray(self._strings_m - self._strings_at(self.moving.c).length_m)
 
     @property
     def fiber_curvature(self) -> Vector:

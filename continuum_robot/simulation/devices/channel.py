@@ -41,6 +41,7 @@ class Channel:
             if not 0 <= value < np.inf:
                 raise ParameterError(name, value, "a time of at least 0 s")
         self._period_s, self._delay_s, self._memory_s = period_s, delay_s, memory_s
+        self._least_s = max(period_s * (1 - 1e-9), 1e-12)
         self._corrupt = corrupt
         self._samples: deque[Stamped] = deque()
 
@@ -51,7 +52,7 @@ class Channel:
     def push(self, value: Array, now_s: float) -> None:
         """Offer the true value at ``now_s`` (s, not decreasing); it becomes a sample when the period is over."""
         samples = self._samples
-        if samples and now_s < samples[-1].stamp_s + max(self._period_s * (1 - 1e-9), 1e-12):
+        if samples and now_s < samples[-1].stamp_s + self._least_s:
             return
         value = np.array(value, dtype=float)
         samples.append(Stamped(now_s, value if self._corrupt is None else self._corrupt(value)))

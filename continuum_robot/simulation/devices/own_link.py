@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,10 @@ class OwnLink:
 
     def close(self) -> None:
         self._actuators.disable()
+
+    def step_with(self, parts: Any) -> None:
+        """As the actuators' own."""
+        self._actuators.step_with(parts)
 
     def clear_faults(self) -> None:
         """As the actuators' own."""

@@ -16,7 +16,6 @@ import math
 import mmap
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -47,6 +46,18 @@ class StringSample:
 
     time_s: float
     extension_m: Vector
+
+
+class Linked(Protocol):
+    """What a simulated body shows to sensors."""
+
+    @property
+    def string_extension(self) -> Vector:
+        """Of the strings, (strings,), m."""
+
+    @property
+    def linked(self) -> Vector:
+        """All that sensors in other processes need: see :class:`SimulatedBody`."""
 
 
 class StringSource(Protocol):
@@ -81,7 +92,9 @@ class PlantLinkWriter:
         self._map: mmap.mmap | None = None
         self._file: int | None = None
         self._sequence = 0
-        self._offered: tuple[float, Callable[[], Vector]] | None = None
+        self._offered: tuple[float, Linked] | None = None
+        self._newest: tuple[float, Linked] | None = None
+        self._on_demand = False
 
     def open(self) -> None:
         """Create the file, or take over that of a dead writer."""
@@ -135,20 +148,25 @@ class PlantLinkWriter:
 
     def write_on_demand(self) -> None:
         """From now on write what is offered only when a reader asks: all are in the thread that moves the plant."""
+        self._on_demand = True
         _on_demand[self.path] = self
 
-    def offer(self, time_s: float, strings: Callable[[], Vector]) -> None:
-        """Publish the strings of this instant, or of a later one that is offered before somebody asks."""
-        if self.path in _on_demand:
-            self._offered = time_s, strings
+    def offer(self, time_s: float, plant: Linked) -> None:
+        """Publish what is linked of this instant, or of a later one that is offered before somebody asks."""
+        if self._on_demand:
+            self._offered = self._newest = time_s, plant
         else:
-            self.write(time_s, strings())
+            self.write(time_s, plant.linked)
 
     def serve(self) -> None:
         """Write what was offered last."""
         offered, self._offered = self._offered, None
         if offered is not None:
-            self.write(offered[0], offered[1]())
+            self.write(offered[0], offered[1].linked)
+
+    def strings(self) -> StringSample | None:
+        """The strings alone of what was offered last, which nobody has to write for."""
+        return None if self._newest is None else StringSample(self._newest[0], self._newest[1].string_extension)
 
     def write(self, time_s: float, extension_m: Vector) -> None:
         """Publish the strings of one instant."""
@@ -164,7 +182,8 @@ class PlantLinkWriter:
     def close(self) -> None:
         """Remove the file. Safe to call at any time."""
         memory, file = self._map, self._file
-        self._map = self._file = self._offered = None
+        self._map = self._file = self._offered = self._newest = None
+        self._on_demand = False
         _on_demand.pop(self.path, None)
         if memory is not None and file is not None:
             # Readers that still have it mapped see no time and look for a new file.
@@ -178,8 +197,9 @@ class PlantLinkWriter:
 class PlantLinkReader:
     """The reading end; waits for the writer to appear and follows a new one."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path, *, strings_only: bool = False) -> None:
+        """``strings_only``: what is linked beside them may be left out."""
+        self.path, self._strings_only = Path(path), strings_only
         self._map: mmap.mmap | None = None
 
     def open(self) -> None:
@@ -188,6 +208,8 @@ class PlantLinkReader:
     def read(self) -> StringSample | None:
         """The newest sample, None while there is no writer."""
         if (writer := _on_demand.get(self.path)) is not None:
+            if self._strings_only:
+                return writer.strings()
             writer.serve()
         if self._map is None:
             self._map = self._mapped()

@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.simulated_link.codec import device_fault
@@ -22,6 +23,7 @@ from continuum_robot.simulation.bodies.mechanisms import SimulatedBody, mechanis
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.devices.channel import Channel, FaultyReadings, gaussian, quantised
 from continuum_robot.simulation.devices.plant_link import PlantLinkWriter, StringSample, StringSource
+from continuum_robot.simulation.moving_rod import MovingRod
 from continuum_robot.simulation.plant import Plant
 
 Vector = NDArray[np.float64]
@@ -89,9 +91,12 @@ class SimulatedTendonActuators:
         self._newton_per_ampere, self._largest_a, radius_m, ratio, counts = (
             self._actuators.each(key, self.tendon_count) for key in keys
         )
-        self._quantise = quantised(2 * np.pi * radius_m / ratio / counts)
+        self._resolution_m = 2 * np.pi * radius_m / ratio / counts
+        self._quantise = quantised(self._resolution_m)
+        self._noise_a = robot.simulation.current_noise_a
         self._noise = gaussian(robot.simulation.current_noise_a, self._rng)
         self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
+        self._jitter_s = robot.simulation.reading_jitter_s
         self._channel = Channel(delay_s=robot.simulation.reading_delay_s, memory_s=faults.LONGEST_DELAY_S)
         self._is_open = self._is_enabled = False
         self._now_s: float | None = None
@@ -101,6 +106,7 @@ class SimulatedTendonActuators:
         self._nothing = np.full(self.tendon_count, np.nan if self.takes_displacements else 0.0)
         if self._coupling is not None and not self.takes_displacements:
             self._nothing = self._coupling.loads(np.zeros(robot.motor_count))
+        self._step: _CompiledStep | None = None
         self._forget_commands()
 
     # --- the protocol
@@ -147,7 +153,7 @@ class SimulatedTendonActuators:
         """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay."""
         self._require_open()
         given = np.array(command, dtype=float)
-        if given.shape != (self.tendon_count,) or not math.isfinite(np.add.reduce(given)):
+        if given.shape != (self.tendon_count,) or not (math.isfinite(given.dot(given)) or np.isfinite(given).all()):
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
         settings = self.robot.simulation
         arrives_s = now_s + settings.command_delay_s
@@ -178,6 +184,15 @@ class SimulatedTendonActuators:
         if not 0 < receive_timeout_s < math.inf:
             raise ParameterError("receive_timeout_s", receive_timeout_s, "a positive time in s")
         self._receive_timeout_s = receive_timeout_s
+
+    def step_with(self, parts: Any) -> None:
+        """Let a form of the cycle move the motors while nothing is out of the ordinary; open, before it is read."""
+        plant, make = self._plant, getattr(parts, "BoardStep", None)
+        body = None if plant is None else plant.ordinary_body
+        self._step = None
+        if make is None or plant is None or body is None or not self._resolution_m.all() or self._coupling is not None:
+            return
+        self._step = _CompiledStep(make, plant, body.moving, body.share, self._resolution_m, self._newton_per_ampere)
 
     # --- faults, and what tests look at
 
@@ -219,7 +234,7 @@ class SimulatedTendonActuators:
     # --- time
 
     def _body(self) -> SimulatedBody:
-        return self.plant if self._mechanism is None else self._mechanism
+        return self._plant or self._mechanism or self.plant
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -259,7 +274,7 @@ class SimulatedTendonActuators:
         self._now_s = now_s
         self._receive(now_s)
         if self._link is not None:
-            self._link.offer(now_s, lambda: self._body().linked)
+            self._link.offer(now_s, self._body())
 
     def _receive(self, time_s: float) -> None:
         while self._queue and self._queue[0][0] <= time_s:
@@ -273,7 +288,10 @@ class SimulatedTendonActuators:
         command = self._command if self._is_enabled else self._nothing
         if not self._faults.empty or self._is_tripped or self._is_altered or self._has_brakes:
             command = self._with_faults(body, command, time_s)
-        body.advance(command, duration_s)
+        if self._step is not None and not self.plant.is_pushed:
+            self._step.advance(command, duration_s)
+        else:
+            body.advance(command, duration_s)
 
     def _with_faults(self, body: SimulatedBody, command: Vector, time_s: float) -> Vector:
         """Set the plant's faults at a time, and return what is left of the command."""
@@ -308,25 +326,31 @@ class SimulatedTendonActuators:
         now_s = self._now_s
         if now_s is None or now_s == self._sampled_s:
             return
+        if self._step is not None and math.isfinite(self._sampled_s):
+            noise = self._noise_a * self._rng.standard_normal(self.tendon_count) if self._noise_a else 0.0
+            found = self._step.sample(self._derivative, now_s - self._sampled_s, noise)
+            self._sampled_s = now_s
+            self._channel.push(found, now_s)
+            return
         body = self._body()
         position = self._quantise(body.displacement)
         step_s = now_s - self._sampled_s if math.isfinite(self._sampled_s) else 0.0
         velocity = self._derivative.update(position, max(0.0, step_s))
         current = self._noise(body.current)
         self._sampled_s = now_s
-        if math.isnan(np.add.reduce(velocity)):
+        if math.isnan(velocity.dot(velocity)):
             # At rest until there are two samples: the board starts with its motors standing still.
             velocity = np.where(np.isnan(velocity), 0.0, velocity)
         sample = np.empty((4, self.tendon_count))
         sample[0], sample[1], sample[3] = position, velocity, current
-        sample[2] = current * self._newton_per_ampere
+        np.multiply(current, self._newton_per_ampere, out=sample[2])
         if self._coupling is not None:
             force = self._coupling.each_motors(sample[2]) / self._coupling.radius_at(position)
             sample[2] = self._coupling.loads(force)
         self._channel.push(sample, now_s)
 
     def _reading(self, now_s: float) -> TendonReading:
-        jitter_s, late_s = self.robot.simulation.reading_jitter_s, 0.0
+        jitter_s, late_s = self._jitter_s, 0.0
         if jitter_s:  # a bus keeps the order
             late_s = max(0.0, min(self._rng.uniform(0.0, jitter_s), now_s - self._served_s))
         sample = self._channel.read(now_s, late_s)
@@ -341,6 +365,45 @@ class SimulatedTendonActuators:
         position, velocity, tension, current = values
         temperature = self._unknown if self._faults.empty else self._faults.magnitude(faults.HOT_MOTOR, now_s)
         return TendonReading(stamp_s, position, velocity, tension, current, temperature, age, reported)
+
+
+class _CompiledStep:
+    """Motors and rod of a plant that a compiled :class:`.BoardStep` moves and samples, on their own arrays."""
+
+    def __init__(
+        self, make: Any, plant: Plant, moving: MovingRod, share: Vector, resolution_m: Vector, newton_per_ampere: Vector
+    ) -> None:
+        count = plant.tendon_count
+        self._plant, self._moving = plant, moving
+        self._bound: tuple[Vector | None, ...] = (None,) * 4
+        self._command, self._asked, self._noise_a, self._previous_m, self._rate = np.zeros((5, count))
+        self._found = np.zeros((4, count))
+        names = ("desired", "offset_m", "stiffness_fraction", "motor_free", "largest_current_a", "spooled_m")
+        arrays = {name: getattr(moving, name) for name in (*names, "current_a")}
+        arrays |= {"forces": moving.force, "given_force": moving.given_force, "share": np.array(share)}
+        arrays |= {"command": self._command, "asked": self._asked, "noise_a": self._noise_a}
+        arrays |= {"previous_m": self._previous_m, "rate": self._rate, "found": self._found.reshape(-1)}
+        arrays |= {"resolution_m": np.array(resolution_m), "newton_per_ampere": np.array(newton_per_ampere)}
+        self._step = make(arrays, moving.addresses, VELOCITY_FILTER_S)
+
+    def advance(self, command: Vector, duration_s: float) -> None:
+        """As :meth:`.Plant.advance`."""
+        plant = self._plant
+        given = plant.tendon_offset_m, plant.stiffness_fraction, plant.motor_free, plant.current_limit_a
+        before = self._bound
+        if not (given[0] is before[0] and given[1] is before[1] and given[2] is before[2] and given[3] is before[3]):
+            self._step.bind(*given)
+            self._bound = given
+        self._command[:] = command
+        plant.take(self._asked, self._moving.desired)
+        plant.step(self._step, duration_s)
+
+    def sample(self, derivative: FilteredDerivative, step_s: float, noise_a: ArrayLike) -> Vector:
+        """Position, rate, tension and current, (4, N), which the next sample overwrites."""
+        derivative.share(self._previous_m, self._rate)
+        self._noise_a[:] = noise_a
+        self._step.sample(step_s)
+        return self._found
 
 
 class _OwnStrings:

@@ -192,7 +192,7 @@ class SimulatedHardware:
         for device in filter(None, (*self.boards.values(), self.string_board, self.rokubi)):
             device.step(now_s)
         if self._link is not None:
-            self._link.offer(now_s, lambda: plant.linked)
+            self._link.offer(now_s, plant)
 
     # --- the drivers of these devices
 

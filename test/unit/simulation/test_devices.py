@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from continuum_robot.drivers.protocols import StringEncoders, TendonActuators
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.robot.loading import load_robot
+from continuum_robot.runtime.cycle.compilation import NotCompiledError, compiled_cycle
 from continuum_robot.simulation import faults
 from continuum_robot.simulation.bodies.mechanisms import linked_count
 from continuum_robot.simulation.devices.plant_link import PlantLinkReader, PlantLinkWriter
@@ -55,6 +56,49 @@ def started(device):
     device.read(0.0)
     device.enable()
     return run(device, 100)[-1]
+
+
+@pytest.mark.parametrize("fields", [{}, {"current_noise_a": 0.01, "reading_jitter_s": 1e-3, "reading_delay_s": 2e-3}])
+def test_compiled_steps_give_the_same_bits(fields):
+    """With faults and a push in between, for which arrays step in."""
+    try:
+        parts = compiled_cycle()
+    except NotCompiledError as error:
+        pytest.skip(str(error))
+    traces = []
+    for compiled in (False, True):
+        device, trace = SimulatedTendonActuators(with_simulation(**fields)), []
+        device.open()
+        if compiled:
+            device.step_with(parts)
+            assert device._step is not None
+        started(device)
+        for tension, fault in ((2.0, ""), (40.0, "stuck_motor"), (3.0, "slack_tendon"), (2.5, "nan_reading")):
+            device.inject(fault, 1 if fault else -1)
+            for reading in run(device, 30, tension * TENSION):
+                arrays = reading.displacement_m, reading.velocity_m_per_s, reading.tension_n, reading.current_a
+                trace.append(b"".join(array.tobytes() for array in arrays))
+            trace += [device.plant.limited.tolist(), device.plant.tension.tobytes(), device.plant.c.tobytes()]
+            device.plant.push(0.1, [0.2, 0.0, 0.0])
+            run(device, 5)
+            device.plant.release()
+        assert device.plant.limited.shape == (ROBOT.tendon_count,)
+        traces.append(trace)
+    assert traces[0] == traces[1]
+
+
+def test_a_compiled_step_that_cannot_be_solved_says_so():
+    try:
+        parts = compiled_cycle()
+    except NotCompiledError as error:
+        pytest.skip(str(error))
+    device = SimulatedTendonActuators(ROBOT)
+    device.open()
+    device.step_with(parts)
+    started(device)
+    device.plant._body.moving.c[:] = math.nan
+    with pytest.raises(ContinuumRobotError, match=r"diverged at .*reduce the gains"):
+        run(device, 1)
 
 
 def test_they_are_what_the_protocols_ask_for(device):

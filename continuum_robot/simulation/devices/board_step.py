@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A step of a rod's motors, and a sample of them, where nothing is out of the ordinary. Stepped code.
+
+What :class:`~continuum_robot.simulation.plant.Plant` and its board do with arrays, to the same bits, in a tenth of the
+time. It is used compiled alone: interpreted, arrays are faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+
+from continuum_robot.rod.kernel.call import memory_of
+from continuum_robot.stepped.buffers import indices, stepped
+
+
+@cython.cclass
+class BoardStep:
+    """Works on the plant's own arrays, of N tendons each."""
+
+    tendon_count: cython.int
+    size: cython.int
+    command: cython.double[::1]
+    newton_per_ampere: cython.double[::1]
+    asked: cython.double[::1]
+    desired: cython.double[::1]
+    forces: cython.double[::1]
+    given_force: cython.double[::1]
+    share: cython.double[::1]
+    offset_m: cython.double[::1]
+    stiffness_fraction: cython.double[::1]
+    motor_free: cython.double[::1]
+    largest_a: cython.double[::1]
+    plant_offset_m: cython.double[::1]
+    plant_stiffness: cython.double[::1]
+    plant_free: cython.double[::1]
+    plant_largest_a: cython.double[::1]
+    spooled_m: cython.double[::1]
+    current_a: cython.double[::1]
+    resolution_m: cython.double[::1]
+    noise_a: cython.double[::1]
+    previous_m: cython.double[::1]
+    rate: cython.double[::1]
+    found: cython.double[::1]
+    filter_s: cython.double
+    _run: cython.size_t
+    _shape: cython.size_t
+    _plant: cython.size_t
+    _shortest: cython.size_t
+
+    def __init__(self, arrays: Any, addresses: Any, filter_s: float) -> None:
+        """``addresses``: of rod_plant_run, and of its first, second and last argument."""
+        self.command, self.newton_per_ampere = memory_of(arrays["command"]), memory_of(arrays["newton_per_ampere"])
+        self.asked, self.desired = memory_of(arrays["asked"]), memory_of(arrays["desired"])
+        self.forces, self.given_force = memory_of(arrays["forces"]), memory_of(arrays["given_force"])
+        self.share, self.offset_m = memory_of(arrays["share"]), memory_of(arrays["offset_m"])
+        self.stiffness_fraction = memory_of(arrays["stiffness_fraction"])
+        self.motor_free, self.largest_a = memory_of(arrays["motor_free"]), memory_of(arrays["largest_current_a"])
+        self.spooled_m, self.current_a = memory_of(arrays["spooled_m"]), memory_of(arrays["current_a"])
+        self.resolution_m, self.noise_a = memory_of(arrays["resolution_m"]), memory_of(arrays["noise_a"])
+        self.previous_m, self.rate = memory_of(arrays["previous_m"]), memory_of(arrays["rate"])
+        self.found = memory_of(arrays["found"])
+        self.tendon_count, self.size = len(arrays["command"]), len(arrays["forces"])
+        self.filter_s = filter_s
+        self._run, self._shape, self._plant, self._shortest = addresses
+
+    def bind(self, offset_m: Any, stiffness_fraction: Any, motor_free: Any, largest_a: Any) -> None:
+        """What the plant is given beside commands, from the next step on; read in place."""
+        self.plant_offset_m, self.plant_stiffness = memory_of(offset_m), memory_of(stiffness_fraction)
+        self.plant_free, self.plant_largest_a = memory_of(motor_free), memory_of(largest_a)
+
+    def advance(self, duration_s: float, steps: int) -> bool:
+        """Move for a time in equal steps under ``command``, N; False where the rod's equations have no solution."""
+        return self.run(duration_s / steps, steps) >= 0
+
+    def sample(self, step_s: float) -> None:
+        """Put position, rate, tension and current of ``step_s`` after the sample before into ``found``, (4 N,)."""
+        self.differentiate(step_s)
+
+    @stepped
+    def run(self, step_s: cython.double, steps: cython.int) -> cython.long:
+        """Limit the commands, and call the kernel."""
+        j: cython.int
+        current: cython.double
+        most: cython.double
+        for j in indices(self.tendon_count):
+            current = self.command[j] / self.newton_per_ampere[j]
+            most = self.plant_largest_a[j]
+            self.asked[j] = current
+            if not current > -most:
+                current = -most
+            if not current < most:
+                current = most
+            self.desired[j] = current
+            self.offset_m[j] = self.plant_offset_m[j]
+            self.stiffness_fraction[j] = self.plant_stiffness[j] * self.share[j]
+            self.motor_free[j] = 1.0 if self.plant_free[j] > 0 else 0.0
+            self.largest_a[j] = most
+        for j in indices(self.size):
+            self.forces[j] = self.given_force[j] = 0.0
+        # Types and functions are declared by runtime/cycle/compilation.py.
+        return cython.cast(RodPlantRun, self._run)(  # type: ignore[name-defined,no-any-return]  # noqa: F821
+            cython.cast(cython.p_void, self._shape),
+            cython.cast(cython.p_void, self._plant),
+            step_s,
+            steps,
+            cython.cast(cython.p_double, self._shortest),
+        )
+
+    @stepped
+    def differentiate(self, step_s: cython.double) -> cython.void:
+        """Encoders' counts, their rate behind a low-pass (FilteredDerivative), currents, and tensions by them."""
+        j: cython.int
+        n: cython.int = self.tendon_count
+        position: cython.double
+        difference: cython.double
+        rate: cython.double
+        fraction: cython.double = step_s / (self.filter_s + step_s)
+        for j in indices(n):
+            position = self.resolution_m[j] * rint(self.spooled_m[j] / self.resolution_m[j])  # type: ignore[name-defined]  # noqa: F821
+            rate = self.rate[j]
+            difference = (position - self.previous_m[j]) / step_s
+            # An unknown rate takes the first difference as it is.
+            rate = rate + fraction * (difference - rate) if rate - rate == 0 else difference
+            self.previous_m[j], self.rate[j] = position, rate
+            self.found[j] = position
+            self.found[n + j] = rate if rate == rate else 0.0
+            self.found[3 * n + j] = self.current_a[j] + self.noise_a[j]
+            self.found[2 * n + j] = self.found[3 * n + j] * self.newton_per_ampere[j]
