@@ -100,7 +100,7 @@ class BoardStep:
         for j in indices(self.size):
             self.forces[j] = self.given_force[j] = 0.0
         # Types and functions are declared by runtime/cycle/compilation.py.
-        return cython.cast(RodPlantRun, self._run)(  # type: ignore[name-defined,no-any-return]  # noqa: F821
+        return cython.cast(RodPlantRun, self._run)(  # type: ignore[name-defined]  # noqa: F821
             cython.cast(cython.p_void, self._shape),
             cython.cast(cython.p_void, self._plant),
             step_s,
