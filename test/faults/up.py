@@ -453,9 +453,9 @@ class CampaignStand(UpStand):
 
     def start(self) -> None:
         """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it."""
-        problem = ""
-        for self.rate_hz in RATES_HZ:
-            driver = {**self._parameters.get("tendon_driver", {}), "rate_hz": self.rate_hz}
+        problem, driver = "", self._parameters.get("tendon_driver", {})
+        for self.rate_hz in (float(str(driver["rate_hz"])),) if "rate_hz" in driver else RATES_HZ:
+            driver = {**driver, "rate_hz": self.rate_hz}
             self._options["parameters"] = {**self._parameters, "tendon_driver": driver}
             try:
                 super().start()
@@ -557,7 +557,7 @@ def run_on_up(
 ) -> Iterator[FaultRecord]:
     """All runs in the processes of `up`, one stack a controller, started again where a run left it broken.
 
-    ``patience``: parameters of nodes that let a busy machine be late.
+    ``patience``: parameters of nodes that let a busy machine be late, among them the only ``rate_hz`` that is tried.
     """
     servos = load_robot(robot_file).takes_displacements
     for controller in ("clarke", "topic", "own"):

@@ -12,7 +12,7 @@ from faults.kinds import KINDS as EVERY
 from faults.kinds import SAFE, by_name
 from faults.up import run_on_up
 from robot_files import robot_values, written
-from ros_probe import PATIENT, PATIENT_CONTROLLER, patient_on_wires
+from ros_probe import PATIENT_STACK, patient_on_wires
 
 from continuum_robot.robot.loading import load_robot
 
@@ -28,11 +28,10 @@ KINDS = by_name(EVERY, "driver_killed")
 
 @pytest.fixture(scope="module")
 def records(domain, tmp_path_factory):
-    """What the faults did to a robot whose driver and boards wait longer: a busy machine is late."""
+    """What the faults did to a robot whose driver is slow and whose boards wait longer: a busy machine is late."""
     data = patient_on_wires(robot_values())
     file = written(data, tmp_path_factory.mktemp("robot"), "opencr_five_tendon")
-    patience = {"tendon_driver": PATIENT, "clarke_controller": PATIENT_CONTROLLER}
-    return {record.fault: record for record in run_on_up(file, KINDS, 1, patience=patience)}
+    return {record.fault: record for record in run_on_up(file, KINDS, 1, patience=PATIENT_STACK)}
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in KINDS])
