@@ -238,15 +238,7 @@ class ManageService:
     ) -> None:
         self._supervisor, self._operate = node, operate
         self._closed = threading.Event()
-        # Hidden from lists, as its name begins with an underscore; named and resolved as the e-stop's.
-        self._node = Node(
-            f"_{node.get_name()}_manage",
-            context=node.context,
-            namespace=node.get_namespace(),
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+        self._node = node.helper("manage")
         group = ReentrantCallbackGroup()
         for name in names:
             self._node.create_service(ManageStack, node.resolve_service_name(name), self._serve, callback_group=group)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ContinuumRobotError, MissingPackageError, ParameterError
 from continuum_robot.geometry import se3
+from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.segments.lumped_masses import LumpedMass
 from continuum_robot.robot.segments.routing import RoutedPath
@@ -860,7 +861,6 @@ class Rod:
 
     def _state(self, name: str, values: ArrayLike) -> Vector:
         array = np.ascontiguousarray(values, dtype=float)
-        # The sum of squares may overflow where all are finite.
-        if array.shape != (self.n,) or not (math.isfinite(array.dot(array)) or np.isfinite(array).all()):
+        if array.shape != (self.n,) or not all_finite(array):
             raise ParameterError(name, values, f"{self.n} finite numbers")
         return array

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.errors import ParameterError
+from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
@@ -159,8 +160,7 @@ class Plant:
         ContinuumRobotError : the integration diverged
         """
         given = np.asarray(command, dtype=float)
-        known = self.has_servos or math.isfinite(given.dot(given)) if given.ndim == 1 else False
-        if given.shape != (self._tendons,) or not (known or np.isfinite(given).all()):
+        if given.shape != (self._tendons,) or not (self.has_servos or all_finite(given)):
             kind = "displacements in m" if self.has_servos else "finite tensions in N"
             raise ParameterError("command", command, f"{self._tendons} {kind}")
         if not 0 <= duration_s < math.inf:

@@ -157,7 +157,9 @@ class ManagedNode(PublisherNode, LifecycleNode):
         self.diagnostics = Diagnostics(self, "simulated" if self.simulated else "hardware")
         self.diagnostics.add_task("lifecycle", self._diagnose_lifecycle)
         self._change_state = self._service_change_state.callback
-        if self.waits_for_devices and not self.clock.stepped:  # in lock-step time passes in the executor's thread
+        # In lock-step time passes in the executor's thread.
+        self.changes_beside = self.waits_for_devices and not self.clock.stepped
+        if self.changes_beside:
             self._service_change_state.callback = self._serve_change_state
 
     # What a subclass implements. The names of the transitions are theirs, the on_ methods below are rclpy's.

@@ -378,7 +378,7 @@ def _bring_up(node: ManagedNode, spinner: Spinner) -> bool:
         return True
     spinner.run(node.trigger_configure)
     if node.state == "inactive" and activate:
-        if node.waits_for_devices and not node.clock.stepped:
+        if node.changes_beside:
             node.trigger_activate()
         else:
             spinner.run(node.trigger_activate)

@@ -15,7 +15,7 @@ from continuum_robot.nodes.base.spinning import Spinner
 from continuum_robot.nodes.driver.context import DriverContext
 from continuum_robot.nodes.driver.faults import DriverFaults
 from continuum_robot.nodes.topics import qos
-from continuum_robot.nodes.topics.owned_topic import PublisherNode, publishers
+from continuum_robot.nodes.topics.owned_topic import publishers
 from continuum_robot.runtime.estop_inputs import EstopInputs
 from continuum_robot.srv import ReleaseEstop
 
@@ -32,16 +32,7 @@ class EstopListener:
 
     def __init__(self, context: DriverContext, inputs: EstopInputs, faults: DriverFaults) -> None:
         node = context.node
-        # Hidden from lists, as its name begins with an underscore. Names are resolved by the node, with its remappings;
-        # the command line would give this one the node's own name.
-        self._node = PublisherNode(
-            f"_{node.get_name()}_estop",
-            context=node.context,
-            namespace=node.get_namespace(),
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+        self._node = node.helper("estop")
         self._context, self._inputs, self._faults = context, inputs, faults
         self._texts: tuple[str, ...] = ()
         self._looks = 0

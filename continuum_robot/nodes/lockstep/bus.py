@@ -219,7 +219,7 @@ class BusPublisher:
 
     def publish(self, msg: Any) -> None:
         """Publish a message, ``msg``, or the bytes of a serialised one."""
-        outside = self._outside if self._looked == self._bus.looks else self.listeners_outside
+        outside = self.listeners_outside
         if not (outside or self._inboxes):
             return
         given = self._bytes.of(msg) if isinstance(msg, bytes) else copy_of(msg)
@@ -238,8 +238,7 @@ class BusPublisher:
 
     def get_subscription_count(self) -> int:
         """How many listen."""
-        outside = self._outside if self._looked == self._bus.looks else self.listeners_outside
-        return len(self._inboxes) + outside
+        return len(self._inboxes) + self.listeners_outside
 
     def _learn_gid(self) -> bytes:
         own = self._node.get_name(), self._node.get_namespace()

@@ -91,6 +91,20 @@ class PublisherNode(Node):
 
     _own: tuple[PublisherSubscription, ...] = ()
 
+    def helper(self, purpose: str) -> PublisherNode:
+        """A node for an executor of its own, hidden from lists, as its name begins with an underscore.
+
+        Names are for this node to resolve, with its remappings; the command line would give both one name.
+        """
+        return PublisherNode(
+            f"_{self.get_name()}_{purpose}",
+            context=self.context,
+            namespace=self.get_namespace(),
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+
     @property
     def subscriptions(self) -> Iterator[Subscription[Any]]:
         """Those that an executor takes as such; the others are in waitables."""

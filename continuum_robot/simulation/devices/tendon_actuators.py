@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.simulated_link.codec import device_fault
 from continuum_robot.errors import DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
+from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.actuation import Actuators
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
@@ -85,7 +86,7 @@ class SimulatedTendonActuators:
         )
         self._faults = faults.FaultBoard(self.tendon_count, "tendon", known)
         self._tripped, self._is_tripped = np.zeros(self.tendon_count, dtype=bool), False
-        self._unknown = np.full(self.tendon_count, np.nan)
+        self._unknown, self._without_noise = np.full(self.tendon_count, np.nan), np.zeros(self.tendon_count)
         self._coupling = coupling_of(robot)
         keys = "newton_per_ampere", "maximum_current_a", "spool_radius_m", "gear_ratio", "encoder_counts_per_turn"
         self._newton_per_ampere, self._largest_a, radius_m, ratio, counts = (
@@ -93,7 +94,6 @@ class SimulatedTendonActuators:
         )
         self._resolution_m = 2 * np.pi * radius_m / ratio / counts
         self._quantise = quantised(self._resolution_m)
-        self._noise_a = robot.simulation.current_noise_a
         self._noise = gaussian(robot.simulation.current_noise_a, self._rng)
         self._derivative = FilteredDerivative(VELOCITY_FILTER_S)
         self._jitter_s = robot.simulation.reading_jitter_s
@@ -153,7 +153,7 @@ class SimulatedTendonActuators:
         """Send a tension (N) or displacement (m) to every tendon; it arrives after the robot file's command delay."""
         self._require_open()
         given = np.array(command, dtype=float)
-        if given.shape != (self.tendon_count,) or not (math.isfinite(given.dot(given)) or np.isfinite(given).all()):
+        if given.shape != (self.tendon_count,) or not all_finite(given):
             raise ParameterError("command", command, f"{self.tendon_count} finite values")
         settings = self.robot.simulation
         arrives_s = now_s + settings.command_delay_s
@@ -327,8 +327,8 @@ class SimulatedTendonActuators:
         if now_s is None or now_s == self._sampled_s:
             return
         if self._step is not None and math.isfinite(self._sampled_s):
-            noise = self._noise_a * self._rng.standard_normal(self.tendon_count) if self._noise_a else 0.0
-            found = self._step.sample(self._derivative, now_s - self._sampled_s, noise)
+            noise_a = self._noise(self._without_noise)
+            found = self._step.sample(self._derivative, now_s - self._sampled_s, noise_a)
             self._sampled_s = now_s
             self._channel.push(found, now_s)
             return
@@ -398,7 +398,7 @@ class _CompiledStep:
         plant.take(self._asked, self._moving.desired)
         plant.step(self._step, duration_s)
 
-    def sample(self, derivative: FilteredDerivative, step_s: float, noise_a: ArrayLike) -> Vector:
+    def sample(self, derivative: FilteredDerivative, step_s: float, noise_a: Vector) -> Vector:
         """Position, rate, tension and current, (4, N), which the next sample overwrites."""
         derivative.share(self._previous_m, self._rate)
         self._noise_a[:] = noise_a
