@@ -454,7 +454,8 @@ class CampaignStand(UpStand):
     def start(self) -> None:
         """Start the stack at the highest rate at which a motion without a fault is not late here, and watch it."""
         problem, driver = "", self._parameters.get("tendon_driver", {})
-        for self.rate_hz in (float(str(driver["rate_hz"])),) if "rate_hz" in driver else RATES_HZ:
+        given = [float(str(driver["rate_hz"]))] * len(RATES_HZ) if "rate_hz" in driver else RATES_HZ
+        for self.rate_hz in given:
             driver = {**driver, "rate_hz": self.rate_hz}
             self._options["parameters"] = {**self._parameters, "tendon_driver": driver}
             try:
@@ -464,7 +465,7 @@ class CampaignStand(UpStand):
                 problem = str(error)
             if not problem:
                 return
-            sys.stderr.write(f"{self.rate_hz:g} Hz: {problem} without a fault; the stack starts again, slower\n")
+            sys.stderr.write(f"{self.rate_hz:g} Hz: {problem} without a fault; the stack starts again\n")
             self._end()
         late = f"does not run without a fault at {self.rate_hz:g} Hz either: {problem}"
         raise DeviceError("stack", late, "See its log")
