@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 
 import numpy as np
@@ -16,7 +17,9 @@ from robot_files import robot_values, written
 from ros_probe import PATIENT, PATIENT_CONTROLLER, PATIENT_LIMITS
 from rosbags.highlevel import AnyReader
 from sensor_msgs.msg import Joy
+from std_srvs.srv import Trigger
 
+from continuum_robot.app.client.stack_link import StackLink
 from continuum_robot.app.teleop.devices import Command, DeviceReading
 from continuum_robot.app.teleop.session import JoyTopic, screen
 from continuum_robot.app.teleop.teleoperator import Teleoperator
@@ -76,6 +79,32 @@ def test_the_state_has_everything_in_its_place(robot):
     assert wait_for(lambda: bool(np.all(np.isfinite(robot.state.tip))), 10.0)
     assert robot.state.tip_position_m[2] > 0.2
     assert robot.state.contact.state == ""
+
+
+def test_a_question_ends_where_its_link_is_closed():
+    """As the page is closed while the recorder still owes an answer: what is asked again finds no client."""
+    server, link, ended, answers = StackLink(), StackLink(), [], threading.Event()
+
+    def keep_silent(_request, response):
+        answers.wait(30.0)
+        return response
+
+    def ask():
+        with pytest.raises(DeviceError, match="link to the stack is closed"):
+            link.call(Trigger, "silent", again_s=0.2)
+        ended.append(True)
+
+    server.make(lambda: server.node.create_service(Trigger, "silent", keep_silent))
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert wait_for(lambda: "silent" in link._clients and bool(link._clients["silent"]._pending_requests), 10.0)
+    link.close()
+    asking.join(10.0)
+    answers.set()
+    server.close()
+    assert ended
+    with pytest.raises(DeviceError, match="link to the stack is closed"):
+        link.trigger("silent")
 
 
 def test_one_segment_bends_and_the_other_stays(robot):

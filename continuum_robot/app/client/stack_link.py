@@ -24,6 +24,7 @@ from geometry_msgs.msg import PointStamped
 from numpy.typing import NDArray
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.context import Context
+from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_value_to_python
 from rclpy.qos import QoSProfile
@@ -332,11 +333,20 @@ class StackLink:
         Raises
         ------
         RobotTimeoutError : it is not there, or does not answer
+        DeviceError : the link was closed, also while this call waited
         """
-        client = self.client(kind, service)
-        if not self._waits_for_servers and not client.service_is_ready():
-            raise RobotTimeoutError(client.srv_name, "is served by no node", "Is the stack up, and its namespace?")
-        return call_service(client, request or kind.Request(), timeout_s, again_s)
+        closed = DeviceError(service, "cannot be asked: the link to the stack is closed", "Make another")
+        if self._closed:
+            raise closed
+        try:
+            client = self.client(kind, service)
+            if not self._waits_for_servers and not client.service_is_ready():
+                raise RobotTimeoutError(client.srv_name, "is served by no node", "Is the stack up, and its namespace?")
+            return call_service(client, request or kind.Request(), timeout_s, again_s)
+        except InvalidHandle as error:  # it asks again, and the client went meanwhile
+            if not self._closed:
+                raise
+            raise closed from error
 
     def client(self, kind: Any, service: str) -> Any:
         """The client of a service, made where there is none yet: its server is found a moment later."""
