@@ -127,7 +127,7 @@ class StackLink:
     ) -> None:
         self.namespace = absolute_namespace(namespace)
         self.name = f"{name}_{uuid.uuid4().hex[:12]}" if numbered else name
-        self._owns_context, self._closed = context is None, False
+        self._owns_context, self.closed = context is None, False
         self.context = Context() if context is None else context
         if context is None:
             initialize([], self.context)
@@ -181,9 +181,9 @@ class StackLink:
 
     def close(self) -> None:
         """Leave DDS. Safe to call twice."""
-        if not self.context.ok() or self._closed:
+        if not self.context.ok() or self.closed:
             return
-        self._closed = True
+        self.closed = True
         if self._spinner is not None and self._asking is not None:
             self._spinner.stop()
             self._asking.destroy_node()
@@ -336,7 +336,7 @@ class StackLink:
         DeviceError : the link was closed, also while this call waited
         """
         closed = DeviceError(service, "cannot be asked: the link to the stack is closed", "Make another")
-        if self._closed:
+        if self.closed:
             raise closed
         try:
             client = self.client(kind, service)
@@ -344,7 +344,7 @@ class StackLink:
                 raise RobotTimeoutError(client.srv_name, "is served by no node", "Is the stack up, and its namespace?")
             return call_service(client, request or kind.Request(), timeout_s, again_s)
         except InvalidHandle as error:  # it asks again, and the client went meanwhile
-            if not self._closed:
+            if not self.closed:
                 raise
             raise closed from error
 

@@ -116,18 +116,20 @@ class Commander:
         """Ask the stack in a thread: ``answer`` gets whether it agreed, and its sentence."""
 
         def wait() -> None:
+            agreed = False
             try:
-                sentence = ask()
+                sentence = str(ask() or "")
+                agreed = True
             except ParameterError as error:
-                answer(False, error.expected)
+                sentence = error.expected
             except RobotTimeoutError as error:
-                answer(False, str(error))
+                sentence = str(error)
             except DeviceError as error:
-                answer(False, error.problem)
+                sentence = error.problem
             except ContinuumRobotError as error:
-                answer(False, str(error))
-            else:
-                answer(True, str(sentence or ""))
+                sentence = str(error)
+            if not self._link.closed:  # else the page is gone that would show it
+                answer(agreed, sentence)
 
         threading.Thread(target=wait, daemon=True).start()
 
