@@ -58,12 +58,12 @@ class TipTarget:
         """Show the axes where the mode wants them, at the tip of the reference until they are dragged."""
         steering = self._steering
         chosen, reference = steering.mode.value == TIP, snapshot.reference_m
-        show(self._gizmo, "visible", chosen)
         if chosen and self._dragged_s <= steering.chosen_s and reference.size == len(steering.reach.names):
             tip = self._tip_at(reference)
             if self._stage is not None and snapshot.stage.size:
                 tip = se3.apply(self._stage.pose(snapshot.stage), tip)
             self._gizmo.position = tip * self._scale
+        show(self._gizmo, "visible", chosen)  # once it is in its place: a hand may be quick
         show(self._planned, "visible", chosen and self._commander.plans_tip)
         show(self._note, "content", note(self._commander.tip_words if chosen and self._tips is None else ""))
 
@@ -136,10 +136,9 @@ class PlaneTarget:
     def update(self, snapshot: RobotState) -> None:
         """Show the plane where the mode wants it, with the measured bend as a dot."""
         chosen = self._steering.mode.value == PLANE and self._size > 1
-        appears = chosen and not self._plane.visible
-        show(self._plane, "visible", chosen)
-        if appears and snapshot.reference_m.size == self._size:
+        if chosen and not self._plane.visible and snapshot.reference_m.size == self._size:
             self._gizmo.position = self._place(snapshot.reference_m)
+        show(self._plane, "visible", chosen)
         if chosen and snapshot.clarke_m.size == self._size:
             self._dot.position = self._place(snapshot.clarke_m)
 
