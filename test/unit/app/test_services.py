@@ -96,7 +96,7 @@ def test_services_of_the_page_have_their_types_and_every_one_that_is_called_is_i
             continue
         assert kind.__name__ in there.get(name, {OF_RCLPY.get(name)}), service
     link = StackLink.__new__(StackLink)
-    link.name, link._switch_pressed, link._waits_for_servers = "page", False, False
+    link.name, link.closed, link._switch_pressed, link._waits_for_servers = "page", False, False, False
     requested: list[tuple[str, Any]] = []
 
     def client(kind: Any, service: str) -> Any:
@@ -159,7 +159,7 @@ def link_to(client: DeadClient) -> Any:
     link._clients = {"estop": client}
     pressed: list[bool] = []
     link._asking, link._lock, link._switch_pressed = object(), threading.Lock(), False
-    link._waits_for_servers = False
+    link._waits_for_servers = link.closed = False
     link._switch = SimpleNamespace(publish=lambda message: pressed.append(message.data))
     return link, pressed
 
