@@ -108,9 +108,9 @@ def onnx_policy(file: Path, robot: Robot) -> Policy:
 def _function(path: str) -> Callable[[Mapping[str, Vector]], Any]:
     module, _, name = path.partition(":")
     try:
-        found = getattr(import_module(module), name)
+        found: Any = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise ParameterError(_FUNCTION, path, f"module:name of a function that can be imported: {error}") from error
     if not callable(found):
         raise ParameterError(_FUNCTION, path, "module:name of something that can be called")
-    return found  # type: ignore[no-any-return]
+    return found

@@ -94,6 +94,9 @@ class PolicyController:
         self._heard: dict[str, tuple[Vector, float]] = {}
         self._reading: Any = None
         self._written = np.full(tendons, np.nan)
+        self.failure, self.beyond, self._blind = "", False, ""
+        self._cycle = self._due = 0
+        self._motion = LimitedMotion(self._limits, np.zeros(coordinates))
         self._restart((np.zeros(coordinates), np.zeros(coordinates)))
 
     def __getattr__(self, name: str) -> Any:
@@ -194,11 +197,9 @@ class PolicyController:
         self._action: Vector | None = None
         self._pending: Future[Vector] | None = None
         self._offset: tuple[Vector, Vector, float, float] | None = None
-        self._motion = LimitedMotion(self._limits, np.zeros_like(followed[0]))
         self._cycle = self._due = 0
         self._overdue_s = self._blended_s = 0.0
-        self._blind = ""
-        self.failure, self.beyond = "", False
+        self.failure, self.beyond, self._blind = "", False, ""
 
     def _heard_now(self, name: str) -> Vector:
         values, stamp_s = self._heard.get(name, (np.full(3, np.nan), math.inf))
