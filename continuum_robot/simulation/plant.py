@@ -16,6 +16,7 @@ from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.rod import Rod
 from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody, diverged
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
@@ -328,6 +329,13 @@ class Plant:
     def limited(self) -> NDArray[np.bool_]:
         """Where the latest tension was beyond what the motors give, or negative, shape (N,)."""
         return np.asarray(self._allowed != self._asked)
+
+    @property
+    def rod(self) -> Rod:
+        """What moves, of a plant whose body is a rod of this package."""
+        if not isinstance(self._body, RodBody):
+            raise ParameterError("plant", type(self).__name__, "a rod")
+        return self._body.moving.rod
 
     @property
     def tendon_count(self) -> int:
