@@ -32,7 +32,8 @@ class _Interval:
             found = rng.integers(int(self.low), int(self.high), size=size, endpoint=True)
         else:
             found = rng.uniform(self.low, self.high, size=size)
-        return found.item() if size is None else tuple(found.tolist())
+        values = np.asarray(found).tolist()
+        return values if size is None else tuple(values)
 
 
 class Randomisation:
