@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -67,21 +66,16 @@ class ScaledVecEnv(VecEnv):  # type: ignore[misc]
 
     def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
         """An attribute of the batch, once for each of these robots."""
-        return [getattr(self.envs, attr_name)] * len(self._of(indices))
+        return [getattr(self.envs, attr_name) for _ in self._get_indices(indices)]
 
-    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:  # noqa: ARG002
         """Refused: robots of a batch have their attributes in common."""
         raise ParameterError(attr_name, value, "no change: it is an argument of the environment")
 
-    def env_method(self, method_name: str, *_args: Any, indices: Any = None, **_kwargs: Any) -> list[Any]:
+    def env_method(self, method_name: str, *_args: Any, indices: Any = None, **_kwargs: Any) -> list[Any]:  # noqa: ARG002
         """Refused: robots of a batch have no methods of their own."""
         raise ParameterError("method_name", method_name, "none: call the batch itself, `envs`")
 
-    def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
+    def env_is_wrapped(self, _wrapper_class: Any, indices: Any = None) -> list[bool]:
         """None is."""
-        return [False] * len(self._of(indices))
-
-    def _of(self, indices: int | Sequence[int] | None) -> Sequence[int]:
-        if indices is None:
-            return range(self.num_envs)
-        return [indices] if isinstance(indices, int) else indices
+        return [False for _ in self._get_indices(indices)]
