@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 
 from continuum_robot.envs.environment import RobotVectorEnv, Seen
+from continuum_robot.envs.export import export_policy
 from continuum_robot.errors import ParameterError
 
 Array = NDArray[np.float32]
@@ -79,3 +83,23 @@ class ScaledVecEnv(VecEnv):  # type: ignore[misc]
     def env_is_wrapped(self, _wrapper_class: Any, indices: Any = None) -> list[bool]:
         """None is."""
         return [False for _ in self._get_indices(indices)]
+
+
+def export_trained(model: Any, file: Path | str, names: Mapping[str, str] | None = None) -> None:
+    """Write what a model has learned as a policy, without its exploring; arguments and errors of ``export_policy``.
+
+    Parameters
+    ----------
+    model : an algorithm with a distribution of actions, such as PPO or A2C, that learned from a :class:`ScaledVecEnv`
+    """
+    envs = model.get_env().unwrapped.envs
+    export_policy(_Mean(model.policy), envs, file, names)
+
+
+class _Mean(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, seen: torch.Tensor) -> torch.Tensor:
+        return self.policy.get_distribution(seen).mode()
