@@ -106,8 +106,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self.act = action_of(self.robot, action)
         threads = threads or os.cpu_count() or 1
         self._stacks = Stacks(self.robot, num_envs, threads)
-        self.task = _task(task)(self.robot, num_envs)
         self._check_times(period_s, delay_s)
+        self.task = _task(task)(self.robot, num_envs, period_s)
         self._last = max(1, round((episode_s or self.task.episode_s) / period_s))
         self._randomisation = Randomisation(true_robot(self.robot, truth), randomise or {})
         if redraw_every < 1:
@@ -299,7 +299,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name in self._in_coordinates:
                 found[name] = self._coordinates(rows[:, self._in_coordinates[name]]).astype(np.float32)
             else:
-                found[name] = (self._tips if name == TRACKED else self.task.seen(name)).astype(np.float32)
+                found[name] = (self._tips if name == TRACKED else self.task.seen(name, self._stacks)).astype(np.float32)
         return found
 
     def _seen(self) -> Seen:
@@ -313,7 +313,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name.startswith("clarke_reference."):
                 found[name] = getattr(led, name.partition(".")[2]).astype(np.float32)
             else:
-                found[name] = self.task.seen(name).astype(np.float32)
+                found[name] = self.task.seen(name, self._stacks).astype(np.float32)
         for name, size in self._noise.items():
             drawn = [rng.standard_normal(self.observed[name].size) for rng in self.generators if rng is not None]
             found[name] += (size * np.array(drawn)).astype(np.float32)
