@@ -124,10 +124,10 @@ class FollowPath(Task):
     """Follow a moving place with the tip.
 
     It moves as the tip of the unloaded robot does while every Clarke coordinate swings as a sine around the middle of
-    its range. Amplitudes up to 0.8 of the half of it and phases are drawn, and a common period, from one to two times that
+    its range. Amplitudes up to 0.8 of the half of it are drawn, phases, and a common period: from one to two times that
     at which the swings take 0.8 of the speed or acceleration of the robot's references. The swings grow from the
-    straight robot during the first second. ``tip_target`` is where the place will be when the next action
-    ends. Reward: exp(-20 d / L), with the place at the end of the action.
+    straight robot during the first second. ``tip_target`` is where the place will be when the next action ends.
+    Reward: exp(-20 d / L), with the place at the end of the action.
     """
 
     episode_s, nearness = 8.0, 20.0
