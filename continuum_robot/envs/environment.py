@@ -28,6 +28,7 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import controlled_manifold
+from continuum_robot.runtime.cycle.assembly import cycle_period_s
 from continuum_robot.simulation.truth import true_robot
 
 Array = NDArray[np.float64]
@@ -104,10 +105,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             raise ParameterError("render_mode", render_mode, "rgb_array or None")
         self.robot = robot if isinstance(robot, Robot) else load_robot(robot)
         self.act = action_of(self.robot, action)
-        threads = threads or os.cpu_count() or 1
-        self._stacks = Stacks(self.robot, num_envs, threads)
-        self.task = _task(task)(self.robot, num_envs)
         self._check_times(period_s, delay_s)
+        self.task = _task(task)(self.robot, num_envs, period_s)
         self._last = max(1, round((episode_s or self.task.episode_s) / period_s))
         self._randomisation = Randomisation(true_robot(self.robot, truth), randomise or {})
         if redraw_every < 1:
@@ -117,6 +116,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         if mode is AutoresetMode.DISABLED:
             raise ParameterError("autoreset_mode", autoreset_mode, "NextStep or SameStep")
         self.metadata = {**self.metadata, "autoreset_mode": mode, "render_fps": round(1 / period_s)}
+        self._stacks = Stacks(self.robot, num_envs, threads or os.cpu_count() or 1)
         self._prepare_observations(observe, dict(noise or {}))
         size = self.act.size
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
@@ -131,7 +131,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self._done = np.ones(num_envs, dtype=bool)
 
     def _check_times(self, period_s: float, delay_s: float) -> None:
-        cycle_s = self._stacks.period_s
+        cycle_s = cycle_period_s(self.robot)
         for name, value, least_s in (("period_s", period_s, cycle_s), ("delay_s", delay_s, 0.0)):
             cycles = value / cycle_s if math.isfinite(value) else math.nan
             if not (value >= least_s and abs(cycles - round(cycles)) < 1e-6):
@@ -156,7 +156,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         for name in observe:
             if name not in known:
                 raise ParameterError("observe", name, f"of observations here: {', '.join(known)}")
-        self.observed = {name: known[name] for name in observe} if observe else usual
+        self.observed = {name: known[name] for name in sorted(observe or usual)}  # as in gymnasium's spaces
         for name, size in noise.items():
             if name not in self.observed or not 0 <= size < math.inf:
                 raise ParameterError(f"noise[{name!r}]", size, f"a standard deviation of {', '.join(self.observed)}")
@@ -299,7 +299,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name in self._in_coordinates:
                 found[name] = self._coordinates(rows[:, self._in_coordinates[name]]).astype(np.float32)
             else:
-                found[name] = (self._tips if name == TRACKED else self.task.seen(name)).astype(np.float32)
+                found[name] = (self._tips if name == TRACKED else self.task.seen(name, self._stacks)).astype(np.float32)
         return found
 
     def _seen(self) -> Seen:
@@ -313,7 +313,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name.startswith("clarke_reference."):
                 found[name] = getattr(led, name.partition(".")[2]).astype(np.float32)
             else:
-                found[name] = self.task.seen(name).astype(np.float32)
+                found[name] = self.task.seen(name, self._stacks).astype(np.float32)
         for name, size in self._noise.items():
             drawn = [rng.standard_normal(self.observed[name].size) for rng in self.generators if rng is not None]
             found[name] += (size * np.array(drawn)).astype(np.float32)

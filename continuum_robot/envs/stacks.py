@@ -71,6 +71,22 @@ class Stacks(StackBatch):
         found = {index: self.stacks[index].faults for index in np.flatnonzero(~self._lent).tolist()}
         return {index: faults[0][1] for index, faults in found.items() if faults}
 
+    def push(self, index: int, force_in_base_n: Array | None) -> None:
+        """Push a rod's tip from now on, (3,), N; None: no longer."""
+        plant = self.stacks[index].plant
+        if plant is None or (force_in_base_n is None and not plant.is_pushed):
+            return
+        self.release(np.arange(len(self.stacks)) == index)
+        if force_in_base_n is None:
+            plant.release()
+        else:
+            plant.push(plant.robot.length_m, force_in_base_n)
+
+    def contact_forces(self, index: int) -> list[Array]:
+        """The true forces on a rod at its contacts, (3,) each, base frame, N."""
+        plant = self.stacks[index].plant
+        return [] if plant is None else [load.force_in_base_n for load in plant.contact_loads]
+
     def tips(self) -> Array:
         """The true places of the tips in the base frame, (count, 3), m; of mechanisms by their tendons, which do not
         stretch.
