@@ -78,7 +78,8 @@ class PolicySettings:
     action: str = quantity("what a function gives", default="", choices=("", *POLICY_ACTIONS))
     rate_hz: float = quantity("how often it computes an action", default=50.0, ge=0.1, le=4000)
     delay_s: float = quantity(
-        "time from an observation to the action that answers it, in which it has to be computed; 0: half a period",
+        "time from an observation to the action that answers it, in which it has to be computed; 0: 5 ms, or half a"
+        " period if that is less",
         default=0.0,
         ge=0,
         le=5,

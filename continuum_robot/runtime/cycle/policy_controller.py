@@ -29,6 +29,8 @@ from continuum_robot.rod.tendons import controlled_manifold
 Vector = NDArray[np.float64]
 Questions = queue.SimpleQueue[tuple[dict[str, Vector], "Future[Vector]"] | None]
 
+USUAL_DELAY_S = 0.005
+"""From an observation to its action, s, at most half a period: a small network takes less, even beside other threads."""
 BLEND_S = 1.0
 """In which time the reference of the law goes from where a policy left it to the one that was asked for, s."""
 TARGET = "tip_target"
@@ -83,8 +85,8 @@ class PolicyController:
                 raise ParameterError(
                     "control.policy", name, f"observations that a policy has in the stack: {', '.join(self._read)}"
                 )
-        self._every = round(actuators.cycle_hz / settings.rate_hz)
-        delay_s = settings.delay_s or 0.5 / settings.rate_hz
+        self._every, self._cycle_s = round(actuators.cycle_hz / settings.rate_hz), 1 / actuators.cycle_hz
+        delay_s = settings.delay_s or min(0.5 / settings.rate_hz, USUAL_DELAY_S)
         self._delay = min(max(1 if real_time else 0, round(delay_s * actuators.cycle_hz)), self._every)
         self._late_s = settings.late_s
         self._questions = _thread(self, policy) if real_time else None
@@ -97,6 +99,7 @@ class PolicyController:
         self.failure, self.beyond, self._blind = "", False, ""
         self._cycle = self._due = 0
         self._motion = LimitedMotion(self._limits, np.zeros(coordinates))
+        self._way, self._left = self._motion.reference, 0
         self._restart((np.zeros(coordinates), np.zeros(coordinates)))
 
     def __getattr__(self, name: str) -> Any:
@@ -177,10 +180,7 @@ class PolicyController:
             self._written = self._action
             return True
         if self._action is not None:
-            led = self._motion.towards(self._action, dt) if dt > 0 else self._motion.reference
-            position, velocity, acceleration = (
-                part.tolist() for part in (led.position, led.velocity, led.acceleration)
-            )
+            position, velocity, acceleration = self._led()
         elif self._offset is not None:
             position, velocity = self._blended(dt)
         self._followed = np.array(position), np.array(velocity)
@@ -253,7 +253,17 @@ class PolicyController:
             action = inside
             if self._action is None:
                 self._motion.reset(*self._followed)
+                self._left = 0
         self._action, self._offset = action, None
+
+    def _led(self) -> tuple[list[float], list[float], list[float]]:
+        """The reference on its way to the action: a period at a constant velocity, as in the environments."""
+        if not self._left:
+            self._way, self._left = self._motion.towards(self._action, self._every * self._cycle_s), self._every
+        self._left -= 1
+        velocity = self._way.velocity
+        position = self._way.position - self._left * self._cycle_s * velocity
+        return position.tolist(), velocity.tolist(), [0.0] * len(velocity)
 
     def _fail(self, failure: str) -> None:
         self.failure = failure
