@@ -29,10 +29,10 @@ def train(steps, file):
     """Learn from 32 robots at once; on the robot the estimator sees the tip in the place of a tracker."""
     from stable_baselines3 import PPO  # noqa: PLC0415  # all else runs without torch
 
-    from continuum_robot.envs.stable_baselines import ScaledVecEnv, export_trained  # noqa: PLC0415
+    from continuum_robot.envs.stable_baselines import export_trained, scaled_vec_env  # noqa: PLC0415
 
     settings = {"n_steps": 32, "batch_size": 256, "gamma": 0.9, "learning_rate": 1e-3, "seed": 1}
-    model = PPO("MlpPolicy", ScaledVecEnv(environment(32)), policy_kwargs={"log_std_init": -1.0}, **settings)
+    model = PPO("MlpPolicy", scaled_vec_env(environment(32)), policy_kwargs={"log_std_init": -1.0}, **settings)
     export_trained(model.learn(steps), file, {"tracked_tip": "tip_pose.position"})
 
 

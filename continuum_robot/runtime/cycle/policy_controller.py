@@ -30,7 +30,7 @@ Vector = NDArray[np.float64]
 Questions = queue.SimpleQueue[tuple[dict[str, Vector], "Future[Vector]"] | None]
 
 USUAL_DELAY_S = 0.005
-"""From an observation to its action, s, at most half a period: a small network takes less, even beside other threads."""
+"""From an observation to its action, s, at most half a period: a network takes less, even beside other threads."""
 BLEND_S = 1.0
 """In which time the reference of the law goes from where a policy left it to the one that was asked for, s."""
 TARGET = "tip_target"
