@@ -180,7 +180,7 @@ class PolicyController:
             self._written = self._action
             return True
         if self._action is not None:
-            position, velocity, acceleration = self._led()
+            position, velocity, acceleration = self._led(self._action)
         elif self._offset is not None:
             position, velocity = self._blended(dt)
         self._followed = np.array(position), np.array(velocity)
@@ -256,10 +256,10 @@ class PolicyController:
                 self._left = 0
         self._action, self._offset = action, None
 
-    def _led(self) -> tuple[list[float], list[float], list[float]]:
+    def _led(self, action: Vector) -> tuple[list[float], list[float], list[float]]:
         """The reference on its way to the action: a period at a constant velocity, as in the environments."""
         if not self._left:
-            self._way, self._left = self._motion.towards(self._action, self._every * self._cycle_s), self._every
+            self._way, self._left = self._motion.towards(action, self._every * self._cycle_s), self._every
         self._left -= 1
         velocity = self._way.velocity
         position = self._way.position - self._left * self._cycle_s * velocity
