@@ -58,6 +58,7 @@ TOPICS: dict[str, str] = {
     "base_stage/command": "sensor_msgs/msg/JointState",
     "base_stage/state": "sensor_msgs/msg/JointState",
     "base_stage/status": "diagnostic_msgs/msg/DiagnosticStatus",
+    "tip_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_tip": "geometry_msgs/msg/PointStamped",
     "tracked_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
