@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 
 import viser
@@ -47,7 +48,7 @@ class Recording:
             )
         }
         for mark, button in self.marks.items():
-            button.on_click(lambda _event, mark=mark: commander.mark_episode(mark, self._say))
+            button.on_click(partial(self._mark, mark))
 
     def update(self, snapshot: RobotState) -> None:
         """Follow the stack's recorder, and say where recordings go."""
@@ -70,6 +71,9 @@ class Recording:
             words = f"Switch on to write all topics to {self._directory}"
         words += ". Recordings are MCAP files: ros2 bag, PlotJuggler and Foxglove open them."
         show(self._note, "content", note(words))
+
+    def _mark(self, mark: str, _event: object) -> None:
+        self._commander.mark_episode(mark, self._say)
 
     def _say(self, success: bool, sentence: str) -> None:
         self._status.show(f"{sentence.capitalize()}." if success else f"Refused: {sentence}")
