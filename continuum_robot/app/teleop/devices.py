@@ -36,7 +36,7 @@ class Command(Enum):
     STRAIGHT = "straighten"
     SEGMENT = "next segment"
     MODE = "Clarke or tip"
-    EPISODE = "begin an episode of the recording, or keep it"
+    EPISODE = "begin an episode, or keep it"
     DISCARD = "discard the episode"
     FASTER = "faster"
     SLOWER = "slower"
