@@ -28,13 +28,12 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import controlled_manifold
+from continuum_robot.runtime.cycle.assembly import cycle_period_s
 from continuum_robot.simulation.truth import true_robot
 
 Array = NDArray[np.float64]
 Seen = dict[str, NDArray[np.float32]]
 
-PIECE_S = 0.02
-"""Longest time for which a reference or command goes on by itself: a controller lets it come to rest after that."""
 TRACKED = "tracked_tip"
 
 
@@ -106,10 +105,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             raise ParameterError("render_mode", render_mode, "rgb_array or None")
         self.robot = robot if isinstance(robot, Robot) else load_robot(robot)
         self.act = action_of(self.robot, action)
-        threads = threads or os.cpu_count() or 1
-        self._stacks = Stacks(self.robot, num_envs, self.act.name, threads)
-        self.task = _task(task)(self.robot, num_envs)
         self._check_times(period_s, delay_s)
+        self.task = _task(task)(self.robot, num_envs, period_s)
         self._last = max(1, round((episode_s or self.task.episode_s) / period_s))
         self._randomisation = Randomisation(true_robot(self.robot, truth), randomise or {})
         if redraw_every < 1:
@@ -119,6 +116,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         if mode is AutoresetMode.DISABLED:
             raise ParameterError("autoreset_mode", autoreset_mode, "NextStep or SameStep")
         self.metadata = {**self.metadata, "autoreset_mode": mode, "render_fps": round(1 / period_s)}
+        self._stacks = Stacks(self.robot, num_envs, threads or os.cpu_count() or 1)
         self._prepare_observations(observe, dict(noise or {}))
         size = self.act.size
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
@@ -133,7 +131,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self._done = np.ones(num_envs, dtype=bool)
 
     def _check_times(self, period_s: float, delay_s: float) -> None:
-        cycle_s = self._stacks.period_s
+        cycle_s = cycle_period_s(self.robot)
         for name, value, least_s in (("period_s", period_s, cycle_s), ("delay_s", delay_s, 0.0)):
             cycles = value / cycle_s if math.isfinite(value) else math.nan
             if not (value >= least_s and abs(cycles - round(cycles)) < 1e-6):
@@ -142,16 +140,15 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self.period_s, cycles = period_s, round(period_s / cycle_s)
         late = round(delay_s / cycle_s)
         self._measured_at = cycles - late % cycles
-        pieces = range(0, cycles, max(1, round(PIECE_S / cycle_s)))
-        self._edges = sorted({*pieces, self._measured_at, cycles})
+        self._edges = sorted({0, self._measured_at, cycles})
         self._history: list[Seen] = [{} for _ in range(1 + late // cycles)]
 
     def _prepare_observations(self, observe: Sequence[str], noise: dict[str, float]) -> None:
-        at, clarke = self._stacks.at, self.act.name == CLARKE
+        row, clarke = self._stacks.row, self.act.name == CLARKE
         command = f"tendon_commands.{DISPLACEMENT if self.robot.takes_displacements else TENSION}"
-        rows = {f"tendon_states.{name}": getattr(at, name) for name in ("displacement", "velocity", "tension")}
-        self._in_rows = {**rows, command: at.commanded}
-        self._in_coordinates = {"clarke_state.position": at.displacement, "clarke_state.velocity": at.velocity}
+        rows = {f"tendon_states.{name}": getattr(row, name) for name in ("displacement", "velocity", "tension")}
+        self._in_rows = {**rows, command: row.commanded}
+        self._in_coordinates = {"clarke_state.position": row.displacement, "clarke_state.velocity": row.velocity}
         asked = ("clarke_reference.position", "clarke_reference.velocity") if clarke else (command,)
         robots = observations(self.robot)
         usual = {name: robots[name] for name in (*rows, *self._in_coordinates, *asked)} | self.task.own
@@ -159,7 +156,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         for name in observe:
             if name not in known:
                 raise ParameterError("observe", name, f"of observations here: {', '.join(known)}")
-        self.observed = {name: known[name] for name in observe} if observe else usual
+        self.observed = {name: known[name] for name in sorted(observe or usual)}  # as in gymnasium's spaces
         for name, size in noise.items():
             if name not in self.observed or not 0 <= size < math.inf:
                 raise ParameterError(f"noise[{name!r}]", size, f"a standard deviation of {', '.join(self.observed)}")
@@ -213,10 +210,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         rewards, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
         faults = np.full(self.num_envs, None, dtype=object)
         rewards[going] = self.task.rewards(self._tips, self._stacks, going)[going]
-        for index in going:
-            fault = self._stacks.fault(index)
-            if fault:
-                faults[index], terminated[index] = fault, True
+        for index, fault in self._stacks.faults().items():
+            faults[index], terminated[index] = fault, index in going
         truncated = (self._steps >= self._last) & ~terminated
         truncated[begun] = False
         self._done = terminated | truncated
@@ -247,7 +242,6 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         """Begin episodes."""
         if not indices:
             return
-        led = self._motion.reference
         for index in indices:
             rng = self.generators[index]
             if rng is None:
@@ -258,8 +252,10 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             self._episodes[index] += 1
             contacts = self.task.draw(index, rng)
             self._stacks.begin(index, truth, int(rng.integers(2**31)), contacts)
-            self._tips[index] = self._stacks.tip(index)
-            led.position[index], led.velocity[index] = self._stacks.held(index), 0.0
+        self._tips = self._stacks.tips()
+        led = self._motion.reference
+        led.position[indices] = self._coordinates(self._stacks.rows[:, self._stacks.row.displacement])[indices]
+        led.velocity[indices] = 0.0
         self._motion.reset(led.position, led.velocity)
         self._steps[indices], self._done[indices] = 0, False
         now = self._measure()
@@ -270,27 +266,23 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
     def _advance(self, indices: Sequence[int], goals: Array) -> None:
         """Let robots move for a period towards goals, (num_envs, size), in SI units."""
         self._steps[indices] += 1
-        stacks, cycle_s = self._stacks, self._stacks.period_s
+        stacks = self._stacks
         if type(self.task).act is not Task.act:
             for index in indices:
                 self.task.act(index, stacks, self._steps[index] * self.period_s)
-        leads = self.act.name == CLARKE
-        if leads:
+        if self.act.name == CLARKE:
             position = self._motion.reference.position
             position[indices] = goals[indices]
             led = self._motion.towards(position, self.period_s)
+            stacks.follow(led.position - self.period_s * led.velocity, led.velocity)
+        else:
+            stacks.obey(goals)
+        which = np.zeros(self.num_envs, dtype=bool)
+        which[indices] = True
         for begin, end in pairwise(self._edges):
-            ahead_s = (self._edges[-1] - begin - 1) * cycle_s
-            for index in indices:
-                if leads:
-                    velocity = led.velocity[index]
-                    stacks.follow(index, led.position[index] - ahead_s * velocity, velocity)
-                else:
-                    stacks.command(index, goals[index])
-            stacks.run(indices, (end - begin) * cycle_s)
+            stacks.run((end - begin) * stacks.period_s, which)
             if end == self._edges[-1] or (end == self._measured_at and TRACKED in self._measured):
-                for index in indices:
-                    self._tips[index] = stacks.tip(index)
+                self._tips = stacks.tips()
             if end == self._measured_at:
                 self._history = [*self._history[1:], self._measure()]
 
@@ -307,7 +299,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name in self._in_coordinates:
                 found[name] = self._coordinates(rows[:, self._in_coordinates[name]]).astype(np.float32)
             else:
-                found[name] = (self._tips if name == TRACKED else self.task.seen(name)).astype(np.float32)
+                found[name] = (self._tips if name == TRACKED else self.task.seen(name, self._stacks)).astype(np.float32)
         return found
 
     def _seen(self) -> Seen:
@@ -321,7 +313,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             elif name.startswith("clarke_reference."):
                 found[name] = getattr(led, name.partition(".")[2]).astype(np.float32)
             else:
-                found[name] = self.task.seen(name).astype(np.float32)
+                found[name] = self.task.seen(name, self._stacks).astype(np.float32)
         for name, size in self._noise.items():
             drawn = [rng.standard_normal(self.observed[name].size) for rng in self.generators if rng is not None]
             found[name] += (size * np.array(drawn)).astype(np.float32)

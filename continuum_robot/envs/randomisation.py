@@ -27,12 +27,11 @@ class _Interval:
     def between(self, rng: np.random.Generator) -> Any:
         """A value, or a list of as many as the key holds."""
         size = self.count
-        found: Any
         if self.whole:
-            found = rng.integers(int(self.low), int(self.high), size=size, endpoint=True)
+            found = np.asarray(rng.integers(int(self.low), int(self.high), size=size, endpoint=True)).tolist()
         else:
-            found = rng.uniform(self.low, self.high, size=size)
-        return found.item() if size is None else tuple(found.tolist())
+            found = np.asarray(rng.uniform(self.low, self.high, size=size)).tolist()
+        return found if size is None else tuple(found)
 
 
 class Randomisation:

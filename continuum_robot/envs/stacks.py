@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many virtual stacks: begun, commanded and run together, and where their tips are."""
+"""A batch of virtual stacks with a life for every episode, and where the true robots are."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.control.observations import CLARKE
-from continuum_robot.control.references import ClarkeReference
 from continuum_robot.models.drawing import Geometry
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
+from continuum_robot.rod.stations import TipSteps
 from continuum_robot.rod.tendons import controlled_manifold
-from continuum_robot.runtime.cycle.assembly import cycle_period_s
-from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.simulation.contact import Contact
 from continuum_robot.simulation.plant import Plant
+from continuum_robot.testing.stack_batch import StackBatch
 from continuum_robot.testing.virtual_stack import VirtualStack
 
 Array = NDArray[np.float64]
@@ -26,95 +24,83 @@ SETTLE_S = 0.1
 """From the activation to the first observation."""
 
 
-class Stacks:
-    """Robots of one description, each as its own truth has it, under a stack each.
+class Stacks(StackBatch):
+    """Robots that their drivers and controllers believe to be one, each as its own truth has it.
 
     Parameters
     ----------
-    robot : what drivers and controllers believe
+    robot : what is believed
     count : how many
-    action : of :func:`~continuum_robot.control.observations.action`; without ``clarke`` no controller is in the cycle
     threads : that run them
-
-    Attributes
-    ----------
-    rows : what the newest cycles read, computed and wrote, (count, ``at.width``)
-    at : where the values stand in a row
     """
 
-    def __init__(self, robot: Robot, count: int, action: str, threads: int) -> None:
-        self.robot, self.period_s, self._threads = robot, cycle_period_s(robot), threads
-        self.at = CycleRow(robot.tendon_count, robot.coordinate_count)
-        self.rows = np.full((count, self.at.width), np.nan)
-        self._controlled = action == CLARKE
-        self._stacks: list[VirtualStack | None] = [None] * count
-        self._drawing = robot_model(robot).drawing()
-        self._manifold = controlled_manifold(robot)
-
-    def __getitem__(self, index: int) -> VirtualStack:
-        stack = self._stacks[index]
-        assert stack is not None, "begin() makes it"
-        return stack
+    def __init__(self, robot: Robot, count: int, threads: int) -> None:
+        super().__init__([VirtualStack(robot) for _ in range(count)], threads)
+        self.robot = robot
+        self._drawing, self._manifold = robot_model(robot).drawing(), controlled_manifold(robot)
+        plants = [stack.plant for stack in self.stacks]
+        self._truths: list[Robot | None] = [None] * count
+        self._ways: TipSteps | None = None
+        if plants[0] is not None:
+            self._ways = TipSteps(*(np.repeat(part[None], count, axis=0) for part in plants[0].rod.tip_steps))
 
     def begin(self, index: int, truth: Robot, seed: int, contacts: Sequence[Contact] = ()) -> None:
-        """Begin a robot's life again, active and at rest: the same bytes for the same arguments.
+        """Begin a life, active and at rest: the same bytes for the same arguments.
 
-        Simulated tendons start without slack, and it is taken up only where the truth has some: it takes as long as
-        many actions.
+        A simulated robot begins without slack, which is taken up only where the truth has some.
         """
-        self._end(index)
-        plant = Plant(truth, rng=np.random.default_rng(seed), contacts=contacts) if contacts else None
-        stack = self._stacks[index] = VirtualStack(truth, plant, believed=self.robot, seed=seed)
-        if not self._controlled:
-            stack.loop.cycle.attach(None)
-        if any(truth.simulation.wiring_errors.slack_m):
-            stack.activate()
+        self.release(np.arange(len(self.stacks)) == index)
+        stack = self.stacks[index]
+        if contacts:
+            stack.close()
+            plant = Plant(truth, rng=np.random.default_rng(seed), contacts=contacts)
+            stack = self.stacks[index] = VirtualStack(truth, plant, believed=self.robot, seed=seed)
         else:
-            stack.loop.switch_on()
-            stack.loop.obey()
-            stack.loop.cycle.control_now(on=True)
+            stack.restart(seed, truth)
+        stack.activate(take_up=any(truth.simulation.wiring_errors.slack_m))
         stack.run(SETTLE_S)
-        self.rows[index] = stack._row
+        self._look(index)
+        if self._ways is not None and stack.plant is not None and self._truths[index] is not truth:
+            for parts, part in zip(self._ways, stack.plant.rod.tip_steps, strict=True):
+                parts[index] = part
+        self._truths[index] = truth
 
-    def held(self, index: int) -> Array:
-        """Where a controller that was given no reference holds, (n,), m."""
-        return np.array(self[index]._input.position)
+    def faults(self) -> dict[int, str]:
+        """The first fault that latched, of the robots that have one."""
+        # One that is lent has none: its run would have ended.
+        found = {index: self.stacks[index].faults for index in np.flatnonzero(~self._lent).tolist()}
+        return {index: faults[0][1] for index, faults in found.items() if faults}
 
-    def follow(self, index: int, position: Array, velocity: Array) -> None:
-        """Let a controller follow a reference from the next cycle on, (n,), m and m/s, as one that a node publishes."""
-        stack = self[index]
-        stack._input.receive(ClarkeReference(position, velocity, np.zeros_like(position)), stack.now_s + self.period_s)
+    def push(self, index: int, force_in_base_n: Array | None) -> None:
+        """Push a rod's tip from now on, (3,), N; None: no longer."""
+        plant = self.stacks[index].plant
+        if plant is None or (force_in_base_n is None and not plant.is_pushed):
+            return
+        self.release(np.arange(len(self.stacks)) == index)
+        if force_in_base_n is None:
+            plant.release()
+        else:
+            plant.push(plant.robot.length_m, force_in_base_n)
 
-    def command(self, index: int, values: Array) -> None:
-        """Command tensions or displacements, (N,), N or m, as another program does."""
-        cycle = self[index].loop.cycle
-        cycle.command(values.tolist(), self[index].now_s, cycle.cycles)
+    def contact_forces(self, index: int) -> list[Array]:
+        """The true forces on a rod at its contacts, (3,) each, base frame, N."""
+        plant = self.stacks[index].plant
+        return [] if plant is None else [load.force_in_base_n for load in plant.contact_loads]
 
-    def run(self, indices: Sequence[int], duration_s: float) -> None:
-        """Let the cycles of some run."""
-        for index in indices:
-            stack = self[index]
-            stack.run(duration_s)
-            self.rows[index] = stack._row
-
-    def fault(self, index: int) -> str:
-        """The first fault that latched; empty: none."""
-        faults = self[index].faults
-        return faults[0][1] if faults else ""
-
-    def tip(self, index: int) -> Array:
-        """The true place of a tip in the base frame, (3,), m."""
-        plant = self[index].plant
-        if plant is not None:
-            return plant.pose(plant.robot.length_m)[:3, 3]
-        return self._drawing.pose(self.coefficients(index), self.robot.length_m)[:3, 3]
+    def tips(self) -> Array:
+        """The true places of the tips in the base frame, (count, 3), m; of mechanisms by their tendons, which do not
+        stretch.
+        """
+        if self._ways is not None:
+            return self._ways.tips(self.strains[:, : self.robot.coefficient_count])
+        length_m = self.robot.length_m
+        return np.array([self._drawing.pose(self.coefficients(k), length_m)[:3, 3] for k in range(len(self.stacks))])
 
     def coefficients(self, index: int) -> Array:
-        """The true shape of a robot; of a mechanism by its tendons, which do not stretch."""
-        plant = self[index].plant
-        if plant is not None:
-            return plant.c
-        return self._drawing.coefficients(self._manifold.clarke(self.rows[index, self.at.displacement]))
+        """The true shape of a robot; of a mechanism by its tendons."""
+        if self._ways is not None:
+            return self.strains[index, : self.robot.coefficient_count]
+        return self._drawing.coefficients(self._manifold.clarke(self.rows[index, self.row.displacement]))
 
     def geometry(self, index: int) -> Geometry:
         """Where all that can be seen of a robot lies."""
@@ -122,10 +108,6 @@ class Stacks:
 
     def close(self) -> None:
         """End all."""
-        for index in range(len(self._stacks)):
-            self._end(index)
-
-    def _end(self, index: int) -> None:
-        stack, self._stacks[index] = self._stacks[index], None
-        if stack is not None:
+        super().close()
+        for stack in self.stacks:
             stack.close()

@@ -45,7 +45,7 @@ class PolicyController:
     """Has the methods that the cycle calls of a :class:`CycleController`, and hands on what it has not to the law.
 
     A policy whose action is ``clarke`` moves the reference of the law, within the range, speed and acceleration of the
-    robot's own references; another one gives the command itself. The law follows the reference that the cycle gives
+    robot's own references, and observes where that is; another one gives the command itself. The law follows the reference that the cycle gives
     until all observations are known, while there is no target that the policy sees, and from the first failure on
     until the controller starts again.
 
@@ -74,8 +74,8 @@ class PolicyController:
             f"tendon_commands.{actuators.command}": lambda: self._written,
             "clarke_state.position": lambda: self.clarke,
             "clarke_state.velocity": lambda: self.clarke_rate,
-            "clarke_reference.position": lambda: self._desired[0],
-            "clarke_reference.velocity": lambda: self._desired[1],
+            "clarke_reference.position": lambda: (self._followed if self._leads else self._desired)[0],
+            "clarke_reference.velocity": lambda: (self._followed if self._leads else self._desired)[1],
             **{name: lambda name=name: self._heard_now(name) for name in HEARD},  # type: ignore[misc]
         }
         for name in policy.observations:

@@ -297,16 +297,17 @@ def linear_model(file, inputs, output, weights):
 
 def test_an_onnx_model_moves_the_robot(tmp_path):
     pytest.importorskip("onnxruntime")
-    weights = [np.eye(2), 0.01 * np.eye(3)[:, :2]]
+    weights = [0.5 * np.eye(2), 0.01 * np.eye(3)[:, :2]]
     model = linear_model(tmp_path / "p.onnx", ["clarke_reference.position", "tip_target"], "clarke", weights)
     robot = policy_robot("", model=model)
     seen = {"clarke_reference.position": np.array([0.001, 0.0]), "tip_target": np.array([0.1, 0.2, 0.0])}
-    np.testing.assert_allclose(load_policy(robot)(seen), [0.002, 0.002], rtol=1e-6)
+    np.testing.assert_allclose(load_policy(robot)(seen), [0.0015, 0.002], rtol=1e-6)
     with VirtualStack(robot) as stack:
         stack.activate()
         stack.controller.hear("tip_target", [0.1, 0.2, 0.0])
         clarke, _ = follow(stack, 1.5, at=(0.001, 0.0))
-        np.testing.assert_allclose(clarke[-1], [0.002, 0.002], atol=1e-4)
+        # It sees its own reference: q = q / 2 + target / 100.
+        np.testing.assert_allclose(clarke[-1], [0.002, 0.004], atol=1e-4)
 
 
 @pytest.mark.parametrize(("inputs", "output", "size", "expected"), [
