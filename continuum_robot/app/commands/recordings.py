@@ -47,7 +47,7 @@ def export(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Of lerobot, what was asked for; without: clarke_reference.position.",
+            help="What was asked for; without: none, or of lerobot clarke_reference.position.",
             show_default=False,
         ),
     ] = "",
@@ -67,7 +67,7 @@ def export(
     Parquet and LeRobotDataset need the extra learn. Nothing is overwritten, and no half of a data set is left behind.
     """
     if to is not DataFormat.lerobot:
-        without_effect(f"with --to {to.value}", {"--action": bool(action), "--task": bool(task)})
+        without_effect(f"with --to {to.value}", {"--task": bool(task)})
     module = part("recordings.dataset")
     names, actions = ([one.strip() for one in given.split(",") if one.strip()] for given in (observations, action))
     raise typer.Exit(
