@@ -182,7 +182,8 @@ def verdict(judged: dict[str, Judged]) -> str:
         return "Take those found by gradient: on the simulated robot the rule's end with a fault."
     if not found.tracking_m < rule.tracking_m:
         return "Keep the rule's gains: on the simulated robot those found by gradient do not track better."
-    better = f"On the simulated robot the error along the reference is {1 - found.tracking_m / rule.tracking_m:.0%} less"
+    less = 1 - found.tracking_m / rule.tracking_m
+    better = f"On the simulated robot the error along the reference is {less:.0%} less"
     change = found.overshoot - rule.overshoot
     if change <= 0.02:
         return f"{better} by gradient."
@@ -218,8 +219,9 @@ def reasons(robot: Robot, found: Tuning) -> list[str]:
 def _print_beside(
     console: Console, robot: Robot, rule: Tuning, found: GradientTuning, judged: dict[str, Judged]
 ) -> None:
-    rows, ours = list[tuple[str, ...]](), zip(robot.part_names, rule.control.gains, found.tuning.control.gains, strict=True)
-    for part, by_rule, by_gradient in ours:
+    rows = list[tuple[str, ...]]()
+    gains = zip(robot.part_names, rule.control.gains, found.tuning.control.gains, strict=True)
+    for part, by_rule, by_gradient in gains:
         for name, unit in (("p", "N/m"), ("i", "N/(m·s)"), ("d", "N·s/m")):
             rows.append((f"{part} {name}", f"{getattr(by_rule, name):g}", f"{getattr(by_gradient, name):g}", unit))
     both = rule.margins, found.tuning.margins

@@ -26,10 +26,10 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.robot.control_settings import PidGains
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.traits import ROD
-from continuum_robot.rod.description import DRIVEN
 from continuum_robot.rod.holding_force import clarke_feedforward
-from continuum_robot.rod.rod import NotConvergedError, Rod
+from continuum_robot.rod.rod import NotConvergedError
 from continuum_robot.rod.tendons import controlled_manifold
+from continuum_robot.rod.trajectory import driven_rod
 
 Vector = NDArray[np.float64]
 
@@ -77,12 +77,11 @@ class GainObjective:
             expected = "a rod whose motors take tensions, with gains: of others the rule alone is known"
             raise ParameterError("robot", robot.name, expected)
         self._robot, self._T, self._cycles = robot, period_s, computing_cycles
-        self._rod, manifold, count = Rod(robot, parts=DRIVEN), controlled_manifold(robot), robot.tendon_count
+        self._rod, manifold, count = driven_rod(robot), controlled_manifold(robot), robot.tendon_count
         self._C, D = manifold.clarke_matrix, manifold.displacement_matrix
         coordinates = len(self._C)
         self.parts = len(settings.gains)
         self._entry = np.repeat(np.arange(self.parts), coordinates // self.parts)
-        self._rod.arrays.damping[:] += self._turned(np.diag(motor.each("viscous_ns_per_m", count)))
         self._pretension = settings.pretension_n * np.asarray(manifold.shift_direction)
         c = self._rod.equilibrium(self._pretension).c
         self._start = c, self._rod.terms(c, np.zeros(self._rod.n)).momentum
@@ -112,10 +111,6 @@ class GainObjective:
         self._left = math.exp(-period_s / lag_s)  # of a current after a period, and of it in the mean
         self._mean = lag_s / period_s * (1 - self._left)
 
-    def _turned(self, of_tendons: Vector) -> Vector:
-        gradient = self._rod.displacement_gradient(np.zeros(self._rod.n))
-        return np.asarray(gradient.T @ of_tendons @ gradient)
-
     def value(self, gains: Vector) -> float:
         """The mean square error with gains (parts, 3): p, i and d of each; inf where the run grows beyond bounds."""
         return self._run(gains)[0]
@@ -126,7 +121,7 @@ class GainObjective:
         return cost, self._back(gains, kept) if math.isfinite(cost) else np.zeros_like(gains)
 
     def _run(self, gains: Vector) -> tuple[float, list[tuple[Any, ...]]]:
-        P, I, D = gains[self._entry].T
+        p, i, d = gains[self._entry].T
         rod, T, C = self._rod, self._T, self._C
         lengths = rod.prepared_lengths()
         c, v = self._start[0], np.zeros(rod.n)
@@ -141,8 +136,8 @@ class GainObjective:
             velocity = velocity + self._board * ((q - before) / T - velocity)
             rate = rate + self._smooth * (velocity - rate)
             error, slow = wanted - q, self._weight * wanted_rate - rate
-            asked = P * error + integral + D * slow + self._fed[k]
-            integral = integral + T * I * error
+            asked = p * error + integral + d * slow + self._fed[k]
+            integral = integral + T * i * error
             queue = [asked, *queue]
             arriving = queue.pop()
             pull = (1 - self._mean) * arriving + self._mean * current
@@ -160,7 +155,7 @@ class GainObjective:
         return sum_of_squares / len(kept), kept
 
     def _back(self, gains: Vector, kept: list[tuple[Any, ...]]) -> Vector:
-        P, I, D = gains[self._entry].T
+        p, i, d = gains[self._entry].T
         T, C, board, smooth = self._T, self._C, self._board, self._smooth
         # Gradients by what passes from a cycle to the next.
         on_c, on_p = np.zeros(self._rod.n), np.zeros(self._rod.n)
@@ -175,10 +170,10 @@ class GainObjective:
             on_current = self._mean * on_pull + self._left * on_current
             on_queue = [*on_queue, on_arriving]
             on_asked = on_queue.pop(0)
-            on_error = 2 * error / len(kept) + P * on_asked + T * I * on_integral
+            on_error = 2 * error / len(kept) + p * on_asked + T * i * on_integral
             found += on_asked * error, T * error * on_integral, on_asked * slow
             on_integral = on_integral + on_asked
-            on_rate = on_rate - D * on_asked
+            on_rate = on_rate - d * on_asked
             on_velocity = on_velocity + smooth * on_rate
             on_rate = (1 - smooth) * on_rate
             on_q = on_before - on_error + board / T * on_velocity
@@ -258,8 +253,9 @@ def tune_by_gradient(
         if cost < unit:
             break
     note = (
-        f"Tuned by gradient from the rule's gains: the run of {duration_s:g} s along the file's reference, with a step"
-        f" of force, has {1e3 * math.sqrt(cost):.3g} mm of error (the rule's {1e3 * math.sqrt(unit):.3g} mm). {settings.note}"
+        f"Tuned by gradient from the rule's gains: {1e3 * math.sqrt(cost):.3g} mm of error, not"
+        f" {1e3 * math.sqrt(unit):.3g}, in a run of {duration_s:g} s along the reference with a step of force."
+        f" {settings.note}"
     )
     control = dataclasses.replace(settings, gains=_with(settings.gains, best), note=note)
     reached = margins(loop.with_gains(control.gains))

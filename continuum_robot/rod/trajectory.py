@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import LinearConstraint, minimize
 
 from continuum_robot.errors import ConvergenceError, ParameterError
+from continuum_robot.robot.description import Robot
+from continuum_robot.rod.description import DRIVEN
+from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.statics import Equilibrium
-
-if TYPE_CHECKING:
-    from continuum_robot.rod.rod import Rod
 
 Vector = NDArray[np.float64]
 Direction = tuple[Vector, Vector, Vector]
@@ -28,6 +27,16 @@ Direction = tuple[Vector, Vector, Vector]
 _TOLERANCE = 1e-12  # of each stage, as of the adjoint: else differences show the solver's error
 _SMOOTHNESS = 1e-6
 _REST_FRACTION = 0.1  # of the duration: how far the rates at the end may carry the robot counts as an error
+
+
+def driven_rod(robot: Robot) -> Rod:
+    """The rod of a robot with what its motors add about the straight shape: reflected mass and viscous friction."""
+    rod, motor = Rod(robot, parts=DRIVEN), robot.tendon_actuators
+    if motor is not None:
+        gradient = rod.displacement_gradient(np.zeros(rod.n))
+        viscous = motor.each("viscous_ns_per_m", robot.tendon_count)
+        rod.arrays.damping[:] += gradient.T @ (viscous[:, None] * gradient)
+    return rod
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +166,7 @@ class Trajectory:
     displacement_m : of the tendons against the straight rod, pulled in positive, (K + 1, N), m; times a manifold's
         ``clarke`` they are references for a controller
     error_m : distance of the tip from the path, (K + 1,), m; of a target alone, NaN before the end
+    rest_n : tensions at the last knot, which hold the tip at a target afterwards, (N,), N
     cost, evaluations : of the optimisation
     """
 
@@ -167,6 +177,7 @@ class Trajectory:
     tip_m: Vector
     displacement_m: Vector
     error_m: Vector
+    rest_n: Vector
     cost: float
     evaluations: int
 
@@ -307,11 +318,11 @@ class TrajectoryProblem:
             self.path = np.column_stack([np.interp(part, at, goal[:, axis]) for axis in range(3)])
             later = static_tensions(rod, self.path[1:], start=start, least_n=least, most_n=most)
             self.statics = np.vstack([start.tension, later])
-        self.free = np.ones(self.statics.shape, dtype=bool)
-        self.free[0] = False
+        free = np.ones(self.statics.shape, dtype=bool)
+        free[0] = False
         if self.rest is not None:
-            self.free[-1] = False
-        self.free = self.free.ravel()
+            free[-1] = False
+        self.free = free.ravel()
         self.unit_n = max(1e-3, float(self.statics.max()))
 
     @property
@@ -369,6 +380,7 @@ class TrajectoryProblem:
             error = np.full(len(tip), np.nan)
             error[-1] = np.linalg.norm(tip[-1] - self.goal)
         return Trajectory(
-            self.step_s * self.every * np.arange(len(tip)), motion.tension, motion.c, motion.v, tip,
-            np.array([self.rod.displacement(c) for c in motion.c]), error, self.value(free)[0], evaluations,
+            np.linspace(0.0, self.duration_s, len(tip)), motion.tension, motion.c, motion.v, tip,
+            np.array([self.rod.displacement(c) for c in motion.c]), error, tension[-1],
+            self.value(free)[0], evaluations,
         )  # fmt: skip

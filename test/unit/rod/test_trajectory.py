@@ -85,10 +85,9 @@ def test_a_swing_ends_at_rest_within_limits_and_beats_statics():
     assert found.error_m[-1] < 1e-5
     assert found.tension_n.min() >= 2.0
     assert found.tension_n.max() <= 7.0
-    rest = rod.inverse_kinematics(target, start_n=start.tension, **limits)
-    after = Motion(rod, found.c[-1], found.v[-1], np.tile(rest.tension, (100, 1)), 3e-3, every=100)
+    after = Motion(rod, found.c[-1], found.v[-1], np.tile(found.rest_n, (100, 1)), 3e-3, every=100)
     assert np.linalg.norm(rod.moved(after.c[-1])[0][:3, 3] - target) < 1e-4 * rod.length_m
-    ramp = Motion(rod, start.c, np.zeros(2), np.linspace(start.tension, rest.tension, 100), 3e-3, every=100)
+    ramp = Motion(rod, start.c, np.zeros(2), np.linspace(start.tension, found.rest_n, 100), 3e-3, every=100)
     assert np.linalg.norm(rod.moved(ramp.c[-1])[0][:3, 3] - target) > 0.01
     slow = optimal_tensions(rod, target, duration_s, start=start, step_s=3e-3, rate_n_per_s=20.0, **limits)
     knots_n = np.diff(slow.tension_n, axis=0) / (duration_s / len(slow.tension_n))
