@@ -16,7 +16,7 @@ from continuum_robot.app.judgement import bus_cycle_s
 from continuum_robot.app.output import print_table, say, write_json
 from continuum_robot.control.delay_margin import MOTORS, SERVOS, DelayMargin
 from continuum_robot.control.gain_gradient import ENTRY_S, GradientTuning, tune_by_gradient
-from continuum_robot.control.references import Chirp, ClarkeReference, Reference, blend, make_reference
+from continuum_robot.control.references import Chirp, ClarkeReference, Reference, Steps, blend, make_reference
 from continuum_robot.control.tuning import GAIN_MARGIN, Tuning, tune
 from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.identification.robot_file import write_fitted_robot
@@ -31,6 +31,7 @@ BY_RULE, BY_GRADIENT = "rule", "gradient"
 _TRACKED_S, _STEPPED_S, _REST_S = 6.0, 1.5, 1.0
 _STEP = 0.05  # of limits.maximum_displacement_m
 _SETTLED = 0.05
+_DWELL_S = 0.5  # so that a short run has steps
 _OWN_HZ, _OWN_AMPLITUDE = 0.5, 0.25  # where the file has no reference, of limits.maximum_displacement_m
 
 
@@ -64,10 +65,11 @@ class Judged:
 
 
 def reference_of(robot: Robot) -> Reference:
-    """The file's own trajectory; if it has none, sines of all coordinates."""
+    """The file's own trajectory, steps of it sooner after each other; if it has none, sines of all coordinates."""
     if robot.reference is not None:
         folder = Path(robot.file_name).parent if robot.file_name else None
-        return make_reference(robot.reference, robot.coordinate_count, folder, robot.base_stage)
+        found = make_reference(robot.reference, robot.coordinate_count, folder, robot.base_stage)
+        return dataclasses.replace(found, dwell_s=min(found.dwell_s, _DWELL_S)) if isinstance(found, Steps) else found
     amplitude = np.full(robot.coordinate_count, _OWN_AMPLITUDE * _reach_m(robot))
     return Chirp(amplitude, np.full(robot.coordinate_count, _OWN_HZ), 0.0, 60.0)
 
@@ -184,10 +186,12 @@ def verdict(judged: dict[str, Judged]) -> str:
         return "Keep the rule's gains: on the simulated robot those found by gradient do not track better."
     less = 1 - found.tracking_m / rule.tracking_m
     better = f"On the simulated robot the error along the reference is {less:.0%} less"
-    change = found.overshoot - rule.overshoot
-    if change <= 0.02:
+    if found.overshoot <= rule.overshoot + 0.02:
         return f"{better} by gradient."
-    return f"{better} by gradient, for {100 * change:.0f} % more overshoot of a step: take the rule's if steps matter."
+    return (
+        f"{better} by gradient, but a step overshoots by {100 * found.overshoot:.0f} %, not by"
+        f" {100 * rule.overshoot:.0f} %: take the rule's if steps matter."
+    )
 
 
 def reasons(robot: Robot, found: Tuning) -> list[str]:

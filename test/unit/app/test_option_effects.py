@@ -99,7 +99,7 @@ def test_tune_by_gradient_judges_its_gains_beside_the_rule_on_the_simulated_robo
     ("rule", "gradient", "said"),
     [
         (tune.Judged(2e-4, 0.1, 0.2), tune.Judged(1e-4, 0.1, 0.2), "50% less"),
-        (tune.Judged(2e-4, 0.1, 0.2), tune.Judged(1e-4, 0.3, 0.2), "20 % more overshoot"),
+        (tune.Judged(2e-4, 0.1, 0.2), tune.Judged(1e-4, 0.3, 0.2), "overshoots by 30 %, not by 10 %"),
         (tune.Judged(1e-4, 0.1, 0.2), tune.Judged(2e-4, 0.1, 0.2), "Keep the rule's"),
         (tune.Judged(1e-4, 0.1, 0.2), tune.Judged(fault="overcurrent"), "Keep the rule's"),
         (tune.Judged(fault="overcurrent"), tune.Judged(1e-4, 0.1, 0.2), "Take those"),
