@@ -40,7 +40,7 @@ _LARGEST_FACTOR = 4.0
 _MARGIN_STEP = 1e-4  # of the logarithm of a gain
 _WIDE = 3.0  # a margin so much wider than wanted is not looked at
 _RESERVE = 0.01  # of the margins, for rounding
-_PARTS = 21
+_PARTS = 21  # of the last tenth of the way from the rule's gains
 _TOLERANCE = 1e-12
 
 
@@ -76,16 +76,15 @@ class GainObjective:
         if robot.traits.kind != ROD or motor is None or settings is None or not settings.gains:
             expected = "a rod whose motors take tensions, with gains: of others the rule alone is known"
             raise ParameterError("robot", robot.name, expected)
-        self._robot, self._T, self._cycles = robot, period_s, computing_cycles
+        self._T, self._cycles = period_s, computing_cycles
         self._rod, manifold, count = driven_rod(robot), controlled_manifold(robot), robot.tendon_count
         self._C, D = manifold.clarke_matrix, manifold.displacement_matrix
         coordinates = len(self._C)
         self.parts = len(settings.gains)
         self._entry = np.repeat(np.arange(self.parts), coordinates // self.parts)
         self._pretension = settings.pretension_n * np.asarray(manifold.shift_direction)
-        c = self._rod.equilibrium(self._pretension).c
-        self._start = c, self._rod.terms(c, np.zeros(self._rod.n)).momentum
-        start_m = self._C @ self._rod.displacement(c)
+        self._start = self._rod.equilibrium(self._pretension).c
+        start_m = self._C @ self._rod.displacement(self._start)
         steps = round(duration_s / period_s)
         desired = [reference.at(k * period_s) for k in range(steps)]
         desired = [blend(start_m, one, min(1.0, k * period_s / ENTRY_S), ENTRY_S) for k, one in enumerate(desired)]
@@ -124,7 +123,7 @@ class GainObjective:
         p, i, d = gains[self._entry].T
         rod, T, C = self._rod, self._T, self._C
         lengths = rod.prepared_lengths()
-        c, v = self._start[0], np.zeros(rod.n)
+        c, v = self._start, np.zeros(rod.n)
         q = C @ (rod.rest_m - lengths(c).length_m)
         velocity, rate, current = np.zeros_like(q), np.zeros_like(q), np.zeros_like(q)
         integral, sum_of_squares = -self._fed[0], 0.0
