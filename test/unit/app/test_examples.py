@@ -40,7 +40,7 @@ CHECKS: dict[str, Check] = {
     ),
     "11_own_routing": lambda said: all(values[-1] < 0.05 for name, values in said.items() if name.startswith("swing")),
     "13_rod_in_python": lambda said: said["0 g at the tip"][0] > 20 and abs(said["1.00 s after release"][0]) < 3,
-    "15_swing": lambda said: all(
+    "17_swing": lambda said: all(
         said[f"{name} by gradient"][-1] < 0.1 * said[f"{name} by statics"][-1]
         for name in ("opencr_five_tendon", "two_segment")
     ),

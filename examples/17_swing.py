@@ -51,7 +51,7 @@ def main(out: Path) -> None:
         lower.set(xlabel="time [s]", ylabel=f"tendon {tendon + 1} [N]")
     axes[0, 0].legend(frameon=False)
     out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out / "15_swing.png", dpi=110)
+    figure.savefig(out / "17_swing.png", dpi=110)
 
 
 if __name__ == "__main__":
