@@ -13,10 +13,11 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="the extra learn is not installed")
 
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from continuum_robot.envs import TASKS, RobotEnv, RobotVectorEnv
-from continuum_robot.errors import ParameterError
+from continuum_robot.envs import TASKS, RobotEnv, RobotVectorEnv  # noqa: E402
+from continuum_robot.errors import ParameterError  # noqa: E402
+from continuum_robot.experiments.experiment import experiments  # noqa: E402
 
 ROBOT = "opencr_five_tendon"
 SHORT = {"robot": ROBOT, "episode_s": 0.06}
@@ -250,3 +251,13 @@ def test_a_picture() -> None:
         assert picture.shape == (480, 480, 3)
         assert picture.dtype == np.uint8
         assert len(np.unique(picture)) > 10
+
+
+def test_the_experiment_measures_a_robot() -> None:
+    """The numbers are of the machine; that they belong together is not."""
+    found = experiments()["learn.speed"].run({"robots": ROBOT, "num_envs": 4, "seconds": 0.1, "tasks": False})
+    assert found["num_envs"][ROBOT] == 4
+    assert found["times_real_time"] == pytest.approx(1e-3 * found["steps_per_second"][ROBOT])
+    parts = ("plant_alone", "devices_driver_controller", "wrapper")
+    parts_us = sum(found[f"{part}_us_per_step"][ROBOT] for part in parts)
+    assert found["processor_us_per_step"][ROBOT] == pytest.approx(parts_us)
