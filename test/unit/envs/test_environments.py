@@ -176,6 +176,7 @@ def test_each_episode_has_a_robot_of_its_own() -> None:
         ({"period_s": 0.0005}, "a multiple of the driver's period"),
         ({"delay_s": -0.001}, "a multiple of the driver's period"),
         ({"redraw_every": 0}, "at least 1"),
+        ({"episode_s": 0.0}, "at least period_s"),
         ({"task": "Dance"}, "Reach, FollowPath, Hold, Press, Obstacle, Insert"),
         ({"render_mode": "human"}, "rgb_array"),
         ({"autoreset_mode": "Disabled"}, "NextStep or SameStep"),
@@ -226,7 +227,7 @@ def test_observations_are_late_and_noisy_as_asked() -> None:
 
 def test_episodes_begin_in_the_same_step_where_asked() -> None:
     actions = some_actions(3, 2)
-    options = {**SHORT, "episode_s": 0.04}
+    options = {**SHORT, "episode_s": 0.04, "noise": {"tip_target": 0.1}}
     with (
         closing(RobotVectorEnv(num_envs=2, **options)) as envs,
         closing(RobotVectorEnv(num_envs=2, autoreset_mode="SameStep", **options)) as same,
