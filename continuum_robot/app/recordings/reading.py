@@ -69,6 +69,11 @@ class Series:
     fields: Mapping[str, Vector]
     texts: Mapping[str, list[str]]
 
+    @classmethod
+    def of(cls, stamp_s: Vector, **fields: Vector) -> Series:
+        """Numbers that were not recorded, at their times, s."""
+        return cls(stamp_s, stamp_s, np.arange(len(stamp_s)), fields, {})
+
     def __len__(self) -> int:
         return len(self.stamp_s)
 
