@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
+from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody, diverged
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
@@ -144,6 +144,16 @@ class Plant:
         self._asked = self._allowed = np.zeros(self._tendons)
         self.contacts_from_s = 0.0
 
+    def restart(self, rng: np.random.Generator) -> None:
+        """Be what a new one with this generator is: :meth:`reset`, with other angles of the rotors."""
+        self.reset()
+        body = self._body
+        if not isinstance(body, RodBody):
+            raise ParameterError("plant", type(self).__name__, "a rod; others have to be made anew")
+        if self.motor is not None:
+            self.motor.cogging_phase_rad[:] = rng.uniform(0, 2 * np.pi, self._tendons)
+            body.moving.turn_rotors(self.motor.cogging_phase_rad)
+
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """Integrate with constant commands.
 
@@ -184,13 +194,18 @@ class Plant:
 
     def step(self, step: Any, duration_s: float) -> None:
         """As :meth:`advance`, by a compiled :class:`.BoardStep` of its ordinary body, which has the command."""
-        body = self._body
-        if not isinstance(body, RodBody):
-            raise ParameterError("plant", type(body).__name__, "a rod")
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
         if not step.advance(duration_s, steps):
-            raise body.diverged(unsolved(), self._time_s)
+            raise self.diverged()
         self._time_s += duration_s
+
+    def moved(self, time_s: float) -> None:
+        """Steps of its ordinary body elsewhere have brought it to a time, s."""
+        self._time_s = time_s
+
+    def diverged(self) -> ContinuumRobotError:
+        """The error of a step of the rod that has no solution."""
+        return diverged(self.robot, self._time_s, f"reduce the gains ({unsolved()})")
 
     @property
     def is_pushed(self) -> bool:

@@ -11,14 +11,27 @@ from typing import Any
 
 import cython
 
+from continuum_robot.drivers.cycle_device import CycleDevice
+from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.rod.kernel.call import memory_of
-from continuum_robot.stepped.buffers import indices, stepped
+from continuum_robot.stepped.buffers import UNKNOWN, copy_into, indices, stepped
 
 
 @cython.cclass
-class BoardStep:
-    """Works on the plant's own arrays, of N tendons each."""
+class BoardStep(CycleDevice):
+    """Works on the plant's own arrays, of N tendons each. Lent to the cycle itself, it is the device there."""
 
+    now_s = cython.declare(cython.double, visibility="readonly")
+    plant_s = cython.declare(cython.double, visibility="readonly")
+    written_s = cython.declare(cython.double, visibility="readonly")
+    solved = cython.declare(cython.bint, visibility="readonly")
+    samples = cython.declare(cython.longlong, visibility="readonly")
+    kept_count = cython.declare(cython.longlong, visibility="readonly")
+    longest_step_s: cython.double
+    draws_a: cython.double[::1]
+    draw_count: cython.longlong
+    kept: cython.double[::1]
+    kept_most: cython.longlong
     tendon_count: cython.int
     size: cython.int
     command: cython.double[::1]
@@ -63,6 +76,8 @@ class BoardStep:
         self.found = memory_of(arrays["found"])
         self.tendon_count, self.size = len(arrays["command"]), len(arrays["forces"])
         self.filter_s = filter_s
+        self.now_s = self.plant_s = self.written_s = self.longest_step_s = UNKNOWN
+        self.solved, self.samples, self.draw_count, self.kept_count, self.kept_most = True, 0, 0, 0, 0
         self._run, self._shape, self._plant, self._shortest = addresses
 
     def bind(self, offset_m: Any, stiffness_fraction: Any, motor_free: Any, largest_a: Any) -> None:
@@ -77,6 +92,58 @@ class BoardStep:
     def sample(self, step_s: float) -> None:
         """Put position, rate, tension and current of ``step_s`` after the sample before into ``found``, (4 N,)."""
         self.differentiate(step_s)
+
+    def lend(self, now_s: float, plant_s: float, longest_step_s: float, draws_a: Any, kept: Any) -> None:
+        """To a cycle, at its time and the plant's. Each sample takes the next row of ``draws_a``, (samples, N), as its
+        noise, A, none where it is empty, and is noted in ``kept``, (rows, 4 N + 1), behind its time.
+        """
+        self.now_s, self.plant_s, self.longest_step_s = now_s, plant_s, longest_step_s
+        self.written_s, self.solved, self.samples, self.draw_count = UNKNOWN, True, 0, len(draws_a)
+        self.kept, self.kept_most = memory_of(kept.reshape(-1)), len(kept)
+        if self.draw_count:
+            self.draws_a = memory_of(draws_a.reshape(-1))
+
+    @stepped
+    def read_into(self, reading: ReadingBuffer, now_s: cython.double) -> cython.bint:
+        """As :meth:`CycleDevice.read_into`: move until now, and sample."""
+        j: cython.int
+        n: cython.int = self.tendon_count
+        steps: cython.int = 1
+        passed_s: cython.double = now_s - self.now_s
+        place: cython.longlong
+        while steps * self.longest_step_s < passed_s * (1 - 1e-3):
+            steps += 1
+        if self.run(passed_s / steps, steps) < 0:
+            self.solved = False
+            return False
+        self.now_s = now_s
+        self.plant_s += passed_s
+        if self.samples < self.draw_count:
+            for j in indices(n):
+                self.noise_a[j] = self.draws_a[self.samples * n + j]
+        self.samples += 1
+        self.differentiate(passed_s)
+        place = self.kept_count % self.kept_most * (4 * n + 1)
+        self.kept[place] = now_s
+        for j in indices(4 * n):
+            self.kept[place + 1 + j] = self.found[j]
+        self.kept_count += 1
+        for j in indices(n):
+            reading.displacement_m[j] = self.found[j]
+            reading.velocity_m_per_s[j] = self.found[n + j]
+            reading.tension_n[j] = self.found[2 * n + j]
+            reading.current_a[j] = self.found[3 * n + j]
+            reading.temperature_c[j] = UNKNOWN
+            reading.age_s[j] = 0.0
+        reading.stamp_s, reading.valid, reading.device_faults = now_s, True, 0
+        return True
+
+    @stepped
+    def write_commands(self, command: cython.double[::1], now_s: cython.double) -> cython.bint:
+        """As :meth:`CycleDevice.write_commands`; it acts at once."""
+        copy_into(self.command, command, self.tendon_count)
+        self.written_s = now_s
+        return True
 
     @stepped
     def run(self, step_s: cython.double, steps: cython.int) -> cython.long:
