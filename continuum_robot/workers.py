@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Independent tasks one after the other in this process, on processes of this machine, or on a dask scheduler's workers.
+"""Independent tasks one after the other in this process, on this machine's cores, or on a dask scheduler's workers.
 
 A task is a function of one item; what is random in it comes from a seed in the item. So the results, in the order of
 the items, are the same for any number of workers, and a task whose worker dies is done again by another.

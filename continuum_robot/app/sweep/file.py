@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError, RobotFileError
+from continuum_robot.errors import ContinuumRobotError, ParameterError, RobotFileError
 from continuum_robot.identification.robot_keys import file_keys
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.parts import self_contained
@@ -61,7 +61,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """What stands in the file of a sweep. Keys are those of the robot file, and with ``truth.`` in front of the truth."""
+    """What a sweep's file states. Keys are those of the robot file, with ``truth.`` in front those of the truth."""
 
     version: int = quantity("version of this file format", ge=VERSION, le=VERSION)
     robot: str = quantity("robot file, from this file's folder, or the name of a shipped robot", filled=True)
@@ -71,9 +71,7 @@ class SweepSettings:
         default="",
     )
     duration_s: float = quantity("how long each run follows the robot file's reference", gt=0, le=1e5)
-    blend_s: float = quantity(
-        "time to blend into the reference, which the metrics leave out", default=1.0, ge=0, le=60
-    )
+    blend_s: float = quantity("time to blend into the reference, which the metrics leave out", default=1.0, ge=0, le=60)
     seed: int = quantity("of the draws, and of the noise of the first repeat", default=1, ge=0, le=2**31)
     repeats: int = quantity("runs with the same values, each with another noise", default=1, ge=1, le=MOST_RUNS)
     grid: dict = quantity("lists of values by key: all combinations are run", factory=dict)
@@ -151,6 +149,37 @@ def _robot(text: str, file: str, values: Mapping[str, Any]) -> Robot:
 @lru_cache(maxsize=16)
 def _unchanged(text: str, file: str) -> Robot:
     return parse_robot(text, file)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A task: some runs, in whatever process."""
+
+    material: Material
+    runs: tuple[Run, ...]
+
+    def run(self) -> list[dict[str, Any]]:
+        """What came of each run: its metrics, and what ended it early."""
+        from continuum_robot.app.sweep.run import follow  # noqa: PLC0415  # where it is run, it takes a second
+
+        settings, found = self.material.settings, []
+        for run in self.runs:
+            robot, truth = self.material.robots(run.values)
+            row: dict[str, Any] = {"run": run.index, "faults": "", "problem": ""}
+            try:
+                row |= follow(robot, truth, run.seed, settings.duration_s, settings.blend_s)
+            except ContinuumRobotError as error:  # no equilibrium, no step of the plant: other runs have some
+                row["problem"] = str(error)
+            found.append(row)
+        return found
+
+    def metric_names(self) -> list[str]:
+        """What there is to know of runs: the first one is tried for a moment."""
+        from continuum_robot.app.sweep.run import LOOK_S, follow  # noqa: PLC0415
+
+        run = self.runs[0]
+        numbers = follow(*self.material.robots(run.values), run.seed, 2 * LOOK_S, 0.0)
+        return [name for name, value in numbers.items() if name not in ("faults", "fault_s")]
 
 
 class Sweep:
