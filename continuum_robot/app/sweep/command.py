@@ -45,8 +45,8 @@ def run_sweep(
     with console.status("checking the runs ..."):
         sweep.check()
     with tasks(where) as runner:
-        with console.status("trying the first run for a moment ..."):
-            known = runner.run(Batch.metric_names, [Batch(sweep.material, tuple(sweep.runs[:1]))])[0]
+        with console.status("trying runs for a moment ..."):
+            known = sweep.try_out(runner)
         for name in sweep.settings.metrics:
             if name not in known:
                 raise sweep.refuse_metric(name, known)

@@ -23,6 +23,7 @@ from continuum_robot.robot.file.shipped_files import did_you_mean, shipped_file
 from continuum_robot.robot.loading import find_robot_file, parse_robot
 from continuum_robot.robot.schema import Source, quantity, read, refuse
 from continuum_robot.simulation.truth import as_truth, truth_file
+from continuum_robot.workers import Tasks
 
 VERSION = 1
 TRUTH = "truth"
@@ -174,12 +175,12 @@ class Batch:
         return found
 
     def metric_names(self) -> list[str]:
-        """What there is to know of runs: the first one is tried for a moment."""
+        """What there is to know of runs; the first one is run for a moment. Raises what keeps it from running."""
         from continuum_robot.app.sweep.run import LOOK_S, follow  # noqa: PLC0415
 
         run = self.runs[0]
         numbers = follow(*self.material.robots(run.values), run.seed, 2 * LOOK_S, 0.0)
-        return [name for name, value in numbers.items() if name not in ("faults", "fault_s")]
+        return [name for name in numbers if name not in ("faults", "fault_s")]
 
 
 class Sweep:
@@ -261,12 +262,30 @@ class Sweep:
             except (ParameterError, RobotFileError) as error:
                 raise self._refused(run, error) from error
 
+    def try_out(self, runner: Tasks) -> list[str]:
+        """Run the first run for a moment, and another one for each name of a law or the like; which metrics there are.
+
+        So a name that means nothing is known before the first run, too.
+        """
+        tried: dict[tuple[str, str], Run] = {}
+        for run in self.runs:
+            for key, value in run.values.items():
+                if isinstance(value, str):
+                    tried.setdefault((key, value), run)
+        runs = list({run.index: run for run in (self.runs[0], *tried.values())}.values())
+        try:
+            found = runner.run(Batch.metric_names, [Batch(self.material, (run,)) for run in runs])
+        except (ParameterError, RobotFileError) as error:
+            wrong = getattr(error, "value", None)
+            raise self._refused(next((run for run in runs if wrong in run.values.values()), runs[0]), error) from error
+        return list(dict.fromkeys(name for names in found for name in names))
+
     def _refused(self, run: Run, error: Exception) -> RobotFileError:
         """An error of a run's robot at the place of this file that asks for it."""
-        stated = getattr(error, "key", "").removeprefix("set.")
+        stated = str(getattr(error, "key", getattr(error, "name", ""))).removeprefix("set.")
         for key, value in run.values.items():
             inner = key.removeprefix(_OF_TRUTH)
-            if stated == inner or (stated.startswith(inner) and stated[len(inner)] in ".["):
+            if _within(stated, inner) or _within(inner, stated):
                 listed = f"grid.{key}[{self._grid[key].index(value)}]" if key in self._grid else f"random.{key}"
                 return self._source.error(listed, value, str(getattr(error, "expected", error)))
         return self._source.error("", dict(run.values), f"values that fit together: {error}")
@@ -276,6 +295,11 @@ class Sweep:
         index = self.settings.metrics.index(name)
         expected = f"one of {', '.join(known)}{did_you_mean(name, known)}"
         return self._source.error(f"metrics[{index}]", name, expected)
+
+
+def _within(inner: str, outer: str) -> bool:
+    """Whether a dotted key is another one, or is in it."""
+    return inner == outer or (bool(outer) and inner.startswith((f"{outer}.", f"{outer}[")))
 
 
 def _number(value: Any) -> Any:

@@ -8,6 +8,7 @@ devices and what differs.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ def whole_robot(text: str, file: Path | None, single: Mapping[str, Any] | None =
     parts = _Parts()
     values = parts.read(text, file)
     for key, value in (single or {}).items():
-        _set(values, key, value, Source(file))
+        _set(values, key, copy.deepcopy(value), Source(file))
     return values, Source(file, parts.lines, {key: path for key, path in parts.files.items() if path != file})
 
 
@@ -127,7 +128,8 @@ def _set(merged: Any, key: str, value: Any, source: Source) -> None:
     if place is None and wire(merged):  # an entry that follows from others, and is not written out
         place = place_of(merged, key)
     if place is None:
-        raise source.error(f"{SET}.{key}", value, "the dotted key of a value, e.g. segments[0].length_m")
+        near = did_you_mean(key.partition("[")[0].partition(".")[0], merged)
+        raise source.error(f"{SET}.{key}", value, f"the dotted key of a value, e.g. segments[0].length_m{near}")
     place[0][place[1]] = value
 
 
