@@ -69,6 +69,7 @@ class Plant:
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     newton_per_ampere : tension for the current of each motor, shape (N,), N/A, in the driver's order
+    wiring : what differs between its motors and those that the driver believes
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
 
     Raises
@@ -96,8 +97,8 @@ class Plant:
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._contacts = PlantContacts(robot, contacts)
         self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
-        self._wiring = Wiring(robot, self._coupling)
-        self._wired = actuation == "motors" and not self._wiring.right
+        self.wiring = Wiring(robot, self._coupling)
+        self._wired = actuation == "motors" and not self.wiring.right
         check_plant_settings(robot, self.LEVEL, self._coupling)
         self._fastest_m_per_s = np.zeros(self._tendons)  # without such a limit
         if robot.actuators is not None:
@@ -108,7 +109,7 @@ class Plant:
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
             # A motor brings its own mechanics to whichever tendon it really pulls.
-            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng, self._wiring.to_tendons)
+            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng, self.wiring.to_tendons)
             self.newton_per_ampere = robot.actuators.each("newton_per_ampere", self._tendons)
         self._body: PlantBody = self._make_body(progress)
         self.substep_s = self._body.substep_s
@@ -187,9 +188,9 @@ class Plant:
 
     @property
     def ordinary_body(self) -> RodBody | None:
-        """The rod, where tensions are commanded to motors that are what the driver believes them; else None."""
+        """The rod, where tensions are commanded to motors that each pull a tendon; else None."""
         body = self._body
-        usual = not (self.has_servos or self._wired or self._is_bounded or self._coupling is not None)
+        usual = not (self.has_servos or self._is_bounded or self._coupling is not None)
         return body if usual and isinstance(body, RodBody) and body.ordinary else None
 
     def step(self, step: Any, duration_s: float) -> None:
@@ -219,8 +220,8 @@ class Plant:
     def _drive(self, force: Vector) -> Drive:
         free, largest_a, offset_m = self.motor_free, self.current_limit_a, self.tendon_offset_m
         if self._wired:
-            free, largest_a = self._wiring.to_tendons(free), self._wiring.to_tendons(largest_a)
-            offset_m = offset_m + self._wiring.slack_m
+            free, largest_a = self.wiring.to_tendons(free), self.wiring.to_tendons(largest_a)
+            offset_m = offset_m + self.wiring.slack_m
         return Drive(
             self._input,
             force,
@@ -305,7 +306,7 @@ class Plant:
             self._asked, self._allowed = command, np.maximum(command, 0.0)  # a tendon cannot push
             return self._allowed
         if self.has_servos:
-            return self._wiring.pulled(command, self.displacement) if self._wired else command
+            return self.wiring.pulled(command, self.displacement) if self._wired else command
         if self._coupling is not None:
             radius = self._coupling.radius_at(self.displacement)
             command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
@@ -315,7 +316,7 @@ class Plant:
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)
         self._asked, self._allowed = current, allowed
-        return self._wiring.driven(allowed) if self._wired else allowed
+        return self.wiring.driven(allowed) if self._wired else allowed
 
     # --- what can be seen
 
@@ -360,7 +361,7 @@ class Plant:
         if self.motor is None:
             return self._body.rod_displacement
         spooled: Vector = self._body.spools[0]
-        return self._wiring.seen(spooled) if self._wired else spooled
+        return self.wiring.seen(spooled) if self._wired else spooled
 
     @property
     def velocity(self) -> Vector:
@@ -368,7 +369,7 @@ class Plant:
         if self.motor is None:
             return self._body.rod_velocity
         rate: Vector = self._body.spools[1]
-        return self._wiring.seen_rate(rate) if self._wired else rate
+        return self.wiring.seen_rate(rate) if self._wired else rate
 
     @property
     def current(self) -> Vector:
@@ -376,7 +377,7 @@ class Plant:
         if self.motor is None:
             return np.full(self._tendons, np.nan)
         current: Vector = self._body.spools[2]
-        return self._wiring.measured(current) if self._wired else current
+        return self.wiring.measured(current) if self._wired else current
 
     @property
     def rod_displacement(self) -> Vector:

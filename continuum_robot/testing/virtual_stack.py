@@ -212,9 +212,7 @@ class VirtualStack(QuietWatcher):
         self._given = plant is not None
         if level == WIRE and hardware is None:
             rng = np.random.default_rng(seed)
-            self.hardware = SimulatedHardware(
-                robot, plant, rng, strings=estimator is not None and bool(robot.strings)
-            )
+            self.hardware = SimulatedHardware(robot, plant, rng, strings=estimator is not None and bool(robot.strings))
         self._form = self._make_form(controller)
         self.controller: Any
         if controller is None:
@@ -454,12 +452,13 @@ class VirtualStack(QuietWatcher):
         command : (N,), N, or m where the actuators take displacements; in every cycle the answer to the newest state;
             None: the controller commands again
         """
-        if (command is None) != (self._command is None):
-            self.loop.cycle.attach(self.control if command is None else None)
-            self.loop.cycle.control_now(on=command is None)
-        self._command = None if command is None else np.array(command, float)
-        if command is not None and self._command.shape != (self.robot.tendon_count,):
+        given = None if command is None else np.array(command, dtype=float)
+        if given is not None and given.shape != (self.robot.tendon_count,):
             raise ParameterError("command", command, f"{self.robot.tendon_count} values, one a tendon")
+        if (given is None) != (self._command is None):
+            self.loop.cycle.attach(self.control if given is None else None)
+            self.loop.cycle.control_now(on=given is None)
+        self._command = given
 
     def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Let a device or a tendon fail from the next step on.

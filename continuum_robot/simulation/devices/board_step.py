@@ -37,6 +37,13 @@ class BoardStep(CycleDevice):
     command: cython.double[::1]
     newton_per_ampere: cython.double[::1]
     asked: cython.double[::1]
+    allowed: cython.double[::1]
+    motor: cython.longlong[::1]
+    ratio: cython.double[::1]
+    gain: cython.double[::1]
+    zero_a: cython.double[::1]
+    slack_m: cython.double[::1]
+    wired: cython.bint
     desired: cython.double[::1]
     forces: cython.double[::1]
     given_force: cython.double[::1]
@@ -62,11 +69,16 @@ class BoardStep(CycleDevice):
     _plant: cython.size_t
     _shortest: cython.size_t
 
-    def __init__(self, arrays: Any, addresses: Any, filter_s: float) -> None:
-        """``addresses``: of rod_plant_run, and of its first, second and last argument."""
+    def __init__(self, arrays: Any, addresses: Any, filter_s: float, *, wired: bool) -> None:
+        """``addresses``: of rod_plant_run, and of its first, second and last argument. ``wired``: motors and tendons
+        are not what the driver believes, see :class:`.Wiring`.
+        """
         self.command, self.newton_per_ampere = memory_of(arrays["command"]), memory_of(arrays["newton_per_ampere"])
         self.asked, self.desired = memory_of(arrays["asked"]), memory_of(arrays["desired"])
         self.forces, self.given_force = memory_of(arrays["forces"]), memory_of(arrays["given_force"])
+        self.allowed, self.motor, self.wired = memory_of(arrays["allowed"]), memory_of(arrays["motor"]), wired
+        self.ratio, self.gain = memory_of(arrays["ratio"]), memory_of(arrays["gain"])
+        self.zero_a, self.slack_m = memory_of(arrays["zero_a"]), memory_of(arrays["slack_m"])
         self.share, self.offset_m = memory_of(arrays["share"]), memory_of(arrays["offset_m"])
         self.stiffness_fraction = memory_of(arrays["stiffness_fraction"])
         self.motor_free, self.largest_a = memory_of(arrays["motor_free"]), memory_of(arrays["largest_current_a"])
@@ -149,6 +161,7 @@ class BoardStep(CycleDevice):
     def run(self, step_s: cython.double, steps: cython.int) -> cython.long:
         """Limit the commands, and call the kernel."""
         j: cython.int
+        k: cython.longlong
         current: cython.double
         most: cython.double
         for j in indices(self.tendon_count):
@@ -159,11 +172,15 @@ class BoardStep(CycleDevice):
                 current = -most
             if not current < most:
                 current = most
-            self.desired[j] = current
-            self.offset_m[j] = self.plant_offset_m[j]
+            self.allowed[j] = current
+            if self.wired:
+                current = (current - self.zero_a[j]) / self.gain[j] / self.ratio[j]
+            k = self.motor[j]
+            self.desired[k] = current
+            self.motor_free[k] = 1.0 if self.plant_free[j] > 0 else 0.0
+            self.largest_a[k] = most
+            self.offset_m[j] = self.plant_offset_m[j] + self.slack_m[j]
             self.stiffness_fraction[j] = self.plant_stiffness[j] * self.share[j]
-            self.motor_free[j] = 1.0 if self.plant_free[j] > 0 else 0.0
-            self.largest_a[j] = most
         for j in indices(self.size):
             self.forces[j] = self.given_force[j] = 0.0
         # Types and functions are declared by runtime/cycle/compilation.py.
@@ -179,13 +196,20 @@ class BoardStep(CycleDevice):
     def differentiate(self, step_s: cython.double) -> cython.void:
         """Encoders' counts, their rate behind a low-pass (FilteredDerivative), currents, and tensions by them."""
         j: cython.int
+        k: cython.longlong
         n: cython.int = self.tendon_count
+        wound: cython.double
+        current: cython.double
         position: cython.double
         difference: cython.double
         rate: cython.double
         fraction: cython.double = step_s / (self.filter_s + step_s)
         for j in indices(n):
-            position = self.resolution_m[j] * rint(self.spooled_m[j] / self.resolution_m[j])  # type: ignore[name-defined]  # noqa: F821
+            k = self.motor[j]
+            wound, current = self.spooled_m[k], self.current_a[k]
+            if self.wired:
+                wound, current = wound / self.ratio[j], self.gain[j] * (self.ratio[j] * current) + self.zero_a[j]
+            position = self.resolution_m[j] * rint(wound / self.resolution_m[j])  # type: ignore[name-defined]  # noqa: F821
             rate = self.rate[j]
             difference = (position - self.previous_m[j]) / step_s
             # An unknown rate takes the first difference as it is.
@@ -193,5 +217,5 @@ class BoardStep(CycleDevice):
             self.previous_m[j], self.rate[j] = position, rate
             self.found[j] = position
             self.found[n + j] = rate if rate == rate else 0.0
-            self.found[3 * n + j] = self.current_a[j] + self.noise_a[j]
+            self.found[3 * n + j] = current + self.noise_a[j]
             self.found[2 * n + j] = self.found[3 * n + j] * self.newton_per_ampere[j]

@@ -213,7 +213,8 @@ class SimulatedTendonActuators:
         self._receive(now_s)
         if self._queue:
             return None
-        return step.lend(self._derivative, self._command, now_s, self._rng, self.robot.simulation.current_noise_a, samples)
+        noise_a = self.robot.simulation.current_noise_a
+        return step.lend(self._derivative, self._command, now_s, self._rng, noise_a, samples)
 
     def take_back(self) -> ContinuumRobotError | None:
         """Go on where the cycle has come to; the error of a step that had no solution."""
@@ -428,15 +429,16 @@ class _CompiledStep:
         count = plant.tendon_count
         self._plant, self._moving = plant, moving
         self._bound: tuple[Vector | None, ...] = (None,) * 4
-        self._command, self._asked, self._noise_a, self._previous_m, self._rate = np.zeros((5, count))
+        self._command, self._asked, self._allowed, self._noise_a, self._previous_m, self._rate = np.zeros((6, count))
         self._found = np.zeros((4, count))
         names = ("desired", "offset_m", "stiffness_fraction", "motor_free", "largest_current_a", "spooled_m")
         arrays = {name: getattr(moving, name) for name in (*names, "current_a")}
         arrays |= {"forces": moving.force, "given_force": moving.given_force, "share": np.array(share)}
-        arrays |= {"command": self._command, "asked": self._asked, "noise_a": self._noise_a}
+        arrays |= {"command": self._command, "asked": self._asked, "allowed": self._allowed, "noise_a": self._noise_a}
+        arrays |= plant.wiring.arrays
         arrays |= {"previous_m": self._previous_m, "rate": self._rate, "found": self._found.reshape(-1)}
         arrays |= {"resolution_m": np.array(resolution_m), "newton_per_ampere": np.array(newton_per_ampere)}
-        self._step = make(arrays, moving.addresses, VELOCITY_FILTER_S)
+        self._step = make(arrays, moving.addresses, VELOCITY_FILTER_S, wired=not plant.wiring.right)
         self._kept: Vector | None = None
 
     def lend(
@@ -497,7 +499,7 @@ class _CompiledStep:
             self._step.bind(*given)
             self._bound = given
         self._command[:] = command
-        plant.take(self._asked, self._moving.desired)
+        plant.take(self._asked, self._allowed)
 
     def sample(self, derivative: FilteredDerivative, step_s: float, noise_a: Vector) -> Vector:
         """Position, rate, tension and current, (4, N), which the next sample overwrites."""
