@@ -161,25 +161,27 @@ class Batch:
 
     def run(self) -> list[dict[str, Any]]:
         """What came of each run: its metrics, and what ended it early."""
-        from continuum_robot.app.sweep.run import follow  # noqa: PLC0415  # where it is run, it takes a second
+        from continuum_robot.app.sweep.run import Follower  # noqa: PLC0415  # where it is run: it takes a second
 
         settings, found = self.material.settings, []
-        for run in self.runs:
-            robot, truth = self.material.robots(run.values)
-            row: dict[str, Any] = {"run": run.index, "faults": "", "problem": ""}
-            try:
-                row |= follow(robot, truth, run.seed, settings.duration_s, settings.blend_s)
-            except ContinuumRobotError as error:  # no equilibrium, no step of the plant: other runs have some
-                row["problem"] = str(error)
-            found.append(row)
+        with Follower(settings) as follower:
+            for run in self.runs:
+                robot, truth = self.material.robots(run.values)
+                row: dict[str, Any] = {"run": run.index, "faults": "", "problem": ""}
+                try:
+                    row |= follower.follow(robot, truth, run.seed, settings.duration_s)
+                except ContinuumRobotError as error:  # no equilibrium, no step of the plant: other runs have some
+                    row["problem"] = str(error)
+                found.append(row)
         return found
 
     def metric_names(self) -> list[str]:
         """What there is to know of runs; the first one is run for a moment. Raises what keeps it from running."""
-        from continuum_robot.app.sweep.run import LOOK_S, follow  # noqa: PLC0415
+        from continuum_robot.app.sweep.run import LOOK_S, Follower  # noqa: PLC0415
 
         run = self.runs[0]
-        numbers = follow(*self.material.robots(run.values), run.seed, 2 * LOOK_S, 0.0)
+        with Follower(self.material.settings) as follower:
+            numbers = follower.follow(*self.material.robots(run.values), run.seed, 2 * LOOK_S)
         return [name for name in numbers if name not in ("faults", "fault_s")]
 
 
