@@ -70,6 +70,8 @@ def run_sweep(
 
     draw(picture, file.stem, rows, sweep.keys, metrics, set(sweep.settings.grid))
     numbers = _summary(console, rows, sweep.keys, metrics)
+    for key in _idle(rows, [*sweep.keys, "seed"], known):
+        say(console, f"no effect {key}: runs that differ in it alone have the same metrics")
     say(console, f"table     {table}", f"picture   {picture}", f"runs      {kept.file}")
     write_json(json_file, numbers)
     return int(bool(numbers["runs_with_faults"] or numbers["failed_runs"]))
@@ -214,11 +216,11 @@ def _summary(console: Console, rows: Sequence[Row], keys: Sequence[str], metrics
     numbers |= {f"{name}_runs": count for name, count in faults.items()}
     for metric in metrics:
         ranked = sorted((row for row in whole if row.get(metric) is not None), key=lambda row: row[metric])
-        for name, row in (("best", ranked[:1]), ("worst", ranked[-1:])):
-            numbers |= {f"{name}_{metric}": one[metric] for one in row} | {
-                f"{name}_{metric}_run": one["run"] for one in row
-            }
-        if metric == metrics[0] and ranked:
+        if not ranked:
+            continue
+        for name, row in (("best", ranked[0]), ("worst", ranked[-1])):
+            numbers |= {f"{name}_{metric}": row[metric], f"{name}_{metric}_run": row["run"]}
+        if metric == metrics[0]:
             _print_ranked(console, ranked, keys, metrics)
     for name, count in faults.most_common():
         say(console, f"fault     {name} in {count} of {len(rows)} runs, the first of them run {_first(rows, name)}")
@@ -229,7 +231,22 @@ def _summary(console: Console, rows: Sequence[Row], keys: Sequence[str], metrics
     return numbers
 
 
-def _print_ranked(console: Console, ranked: Sequence[Row], keys: Sequence[str], metrics: Sequence[str]) -> None:
+def _idle(rows: Sequence[Row], keys: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """Keys that make no difference to any metric."""
+    found = []
+    for key in keys:
+        alike: dict[str, tuple[set[str], set[str]]] = {}
+        for row in rows:
+            others = json.dumps([row[other] for other in keys if other != key])
+            values, numbers = alike.setdefault(others, (set(), set()))
+            values.add(json.dumps(row[key]))
+            numbers.add(json.dumps([row.get(name) for name in metrics]))
+        if any(len(values) > 1 for values, _ in alike.values()) and all(len(one) == 1 for _, one in alike.values()):
+            found.append(key)
+    return found
+
+
+def _print_ranked(console: Console, ranked: list[Row], keys: Sequence[str], metrics: Sequence[str]) -> None:
     """A column for each of the best and the worst runs."""
     columns = ranked[:_SHOWN] + ranked[max(_SHOWN, len(ranked) - _SHOWN) :]
     names = [f">run {row['run']}" for row in columns]

@@ -81,15 +81,15 @@ class Follower:
             at_error.pop_all()
             self._stack = stack
         at, faults, ended_s = stack.loop.row, stack.faults, stack.now_s - begun_s
-        reference = _series(asked, "position")
+        desired = _series(asked, "position")
         kept = np.array(rows)
         stamps = kept[:, at.stamp_s]
         states = Series.of(stamps, tension=kept[:, at.tension], limited=kept[:, at.limited])
         clarke = Series.of(stamps, position=kept[:, at.clarke])
-        tip = track_tip(_series(tips, "tip"), reference, robot, blend_s) if tips else None
+        tip = track_tip(_series(tips, "tip"), desired, robot, blend_s) if tips else None
         return {
-            "followed_s": ended_s,
-            **motion_numbers(states, track(clarke, reference, robot, blend_s), tip),
+            "followed_s": round(ended_s, 9),
+            **motion_numbers(states, track(clarke, desired, robot, blend_s), tip),
             "faults": ", ".join(dict.fromkeys(name for _, name in faults)),
             "fault_s": faults[0][0] - begun_s if faults else math.nan,
         }
