@@ -259,7 +259,8 @@ class VirtualStack(QuietWatcher):
         self.control = form.parts.ControllerCycle(self.controller, self._input, timeout_s, self.period_s)
         self.loop.cycle.attach(self.control)
         self.free_run: FreeRun | None = None
-        if form.compiled and isinstance(self.actuators, SimulatedTendonActuators):
+        own = type(self).on_step is VirtualStack.on_step and type(self).on_row is VirtualStack.on_row
+        if own and form.compiled and isinstance(self.actuators, SimulatedTendonActuators):
             self.free_run = FreeRun(form.parts, self.loop, self.pace, self.actuators, self._input)
         if self._estimator is not None and robot.strings:
             self._strings = self._string_encoders(robot)
