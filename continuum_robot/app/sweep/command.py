@@ -26,8 +26,8 @@ Row = dict[str, Any]
 
 KEPT = ".runs.jsonl"
 """Behind the name of the table: what the runs gave that have ended, each as it ends."""
-_LARGEST_BATCH = 8
-_BATCHES_A_WORKER = 4
+_LARGEST_BATCH = 4
+_BATCHES_A_WORKER = 8
 _SHOWN = 2
 _MOST_DIFFERENCES = 5
 _ERRORS = ("tip_rmse_m", "max_error_m")
@@ -182,7 +182,9 @@ def _write_table(table: Path, rows: Sequence[Row], names: Sequence[str]) -> None
             import pyarrow  # noqa: PLC0415
             from pyarrow import parquet  # noqa: PLC0415
 
-            parquet.write_table(pyarrow.table(columns), table)
+            unknown = [name for name, values in columns.items() if all(value is None for value in values)]
+            nothing = dict.fromkeys(unknown, pyarrow.nulls(len(rows), pyarrow.float64()))
+            parquet.write_table(pyarrow.table(columns | nothing), table)
             return
         with table.open("w", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
