@@ -201,3 +201,32 @@ def identify(
             where=where,
         )
     )
+
+
+def sweep(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The sweep (YAML), or the name of a shipped one.")],
+    *,
+    out: Annotated[
+        Path | None,
+        file_option(
+            "FILE", "Table to write: .parquet (extra learn), or .csv. Without: the sweep's name and .parquet, here."
+        ),
+    ] = None,
+    json_file: JsonOption = None,
+    workers: WorkersOption = 0,
+    scheduler: SchedulerOption = "",
+) -> None:
+    """Run a robot many times in virtual time, each time with other values, and compare the runs in one table.
+
+    The file names a robot, how long each run follows the robot's reference, and under `grid` lists of values, under
+    `random` ranges from which `count` values are drawn, for keys of the robot file, gains and limits included. A key
+    with `truth.` in front is of the robot that is simulated, which driver and controller do not know: stiffness,
+    friction, slack. All robots are checked before the first run. Metrics are those of the report of `demo`: errors of
+    the coordinates and of the true tip, tensions, limited cycles; a run ends early where a fault latches.
+
+    Runs are kept as they end, in a file beside the table: after Ctrl-C the same command goes on, and if the sweep or
+    a robot file has changed meanwhile, it says what differs. The numbers are the same for any number of workers. The
+    picture has the table's name and .png. Exit code 1: a fault latched in a run, or a run failed.
+    """
+    where = WorkerOptions(workers, scheduler)
+    raise typer.Exit(part("sweep.command").run_sweep(file, out, json_file, where=where))
