@@ -103,6 +103,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         "workspace rucker --compare rucker_helical --tension 5 --plot workspace.png",
         {},
     ),
+    (ROBOT, robots.sweep, "sweep gains_and_friction --out gains.csv --workers 4", {}),
     (ROBOT, hardware.devices, "devices my_robot.yaml --json devices.json", {}),
     (
         ROBOT,
@@ -142,6 +143,12 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         recordings.replay,
         "replay runs/2026-01-31_12-00-00, or, of motion capture: continuum-robot replay ftdcr_v4_train.csv --robot "
         "fitted.yaml  (the file identify-geometry wrote)",
+        {},
+    ),
+    (
+        RECORD,
+        recordings.export,
+        "export runs/2026-01-31_12-00-00 runs/2026-01-31_12-05-00 --to lerobot --out my_data_set",
         {},
     ),
     (RECORD, recordings.repair, "repair runs/2026-01-31_12-00-00", {}),

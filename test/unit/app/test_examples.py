@@ -41,12 +41,18 @@ CHECKS: dict[str, Check] = {
     "11_own_routing": lambda said: all(values[-1] < 0.05 for name, values in said.items() if name.startswith("swing")),
     "13_rod_in_python": lambda said: said["0 g at the tip"][0] > 20 and abs(said["1.00 s after release"][0]) < 3,
     "15_learn_reach": lambda said: said["inverse kinematics"][0] < 2 and said["by hand"][0] < 20,
+    "16_behaviour_cloning": lambda said: max(said["by hand"] + said["by the clone, new targets"]) < 4,
+    "17_swing": lambda said: all(
+        said[f"{name} by gradient"][-1] < 0.1 * said[f"{name} by statics"][-1]
+        for name in ("opencr_five_tendon", "two_segment")
+    ),
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 
 
 TINY = {"15_learn_reach": ("--steps", "0")}
 """What keeps an example short in a test."""
+NEEDED = {"15_learn_reach": ("gymnasium",), "16_behaviour_cloning": ("pandas", "pyarrow")}
 BESIDE_A_STACK = ("12_ros2_controller", "14_ros2_control")
 """Tried in test/nodes/test_nodes_own_controller.py."""
 
@@ -67,8 +73,8 @@ ON_DDS = (pytest.mark.ros, pytest.mark.real_time)
 def test_example(name: str, tmp_path: Path) -> None:
     if "ros2" in name:
         pytest.importorskip("rclpy", reason="rclpy is not installed: the example needs ROS 2")
-    if name in TINY:
-        pytest.importorskip("gymnasium", reason="gymnasium is not installed: the extra learn")
+    for needed in NEEDED.get(name, ()):
+        pytest.importorskip(needed, reason=f"{needed} is not installed: it is of the extra learn")
     environment = os.environ | {
         "ROS_DOMAIN_ID": os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_EXAMPLES"],
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
