@@ -105,6 +105,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ParameterError("render_mode", render_mode, "rgb_array or None")
         self.robot = robot if isinstance(robot, Robot) else load_robot(robot)
+        if self.robot.control is not None and self.robot.control.policy is not None:
+            raise ParameterError("robot.control.policy", self.robot.name, "a robot without one: actions lead it here")
         self.act = action_of(self.robot, action)
         self._check_times(period_s, delay_s)
         self.task = _task(task)(self.robot, num_envs, period_s)

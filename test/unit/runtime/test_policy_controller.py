@@ -342,3 +342,11 @@ def test_all_that_a_policy_may_see_in_the_stack_has_the_size_of_the_vocabulary(m
     known = observations(robot)
     assert {name: value.shape for name, value in seen[-1].items()} == {name: (known[name].size,) for name in names}
     assert seen[-1]["tendon_commands.tension"].min() >= robot.limits.minimum_n
+
+
+def test_an_environment_leads_its_robots_itself():
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed: the extra learn")
+    from continuum_robot.envs import RobotVectorEnv  # noqa: PLC0415
+
+    with pytest.raises(ParameterError, match="robot.control.policy = 'opencr_five_tendon' -- expected a robot without"):
+        RobotVectorEnv(robot=policy_robot("to_goal"))
