@@ -80,7 +80,8 @@ def test_example(name: str, tmp_path: Path) -> None:
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     through = [str(PATIENT_CLIENT)] if "ros2" in name else []
-    command = [sys.executable, *through, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots"), *TINY.get(name, ())]
+    command = [sys.executable, *through, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots")]
+    command += TINY.get(name, ())
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, check=False, env=environment, cwd=tmp_path
     )
