@@ -76,7 +76,7 @@ def numbers(snapshot: RobotState, names: tuple[str, ...], unit: Unit) -> str:
     tip = _cells(("tip x", "y", "z") if known else (), snapshot.tip_position_m, unit)
     contact = html.escape(contact_words(snapshot.contact))
     line = f"Contact: <b>{contact}</b>" if contact else ""
-    return f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{line}'
+    return f'<div><table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{line}</div>'
 
 
 def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> str:

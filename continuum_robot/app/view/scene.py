@@ -355,7 +355,7 @@ def _watch_camera(client: viser.ClientHandle) -> None:
 
 def _look_over_panel(camera: viser.CameraHandle) -> None:
     """On an upright screen, of a phone, the panel covers the lower half: the robot then stands in the upper one."""
-    if camera.aspect < 1.0 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
+    if camera.aspect < 0.6 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
         camera.position, camera.look_at = _FROM_UPRIGHT, _AT_UPRIGHT
 
 
