@@ -55,6 +55,7 @@ _EXPORTS = {
     "TipControl": "control.tip.control",
     "ContactReaction": "control.contact_reaction",
     "make_reference": "control.references",
+    "load_recording": "app.recordings.dataset",
     "Robot": "client",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604

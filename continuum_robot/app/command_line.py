@@ -144,6 +144,12 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         "fitted.yaml  (the file identify-geometry wrote)",
         {},
     ),
+    (
+        RECORD,
+        recordings.export,
+        "export runs/2026-01-31_12-00-00 runs/2026-01-31_12-05-00 --to lerobot --out my_data_set",
+        {},
+    ),
     (RECORD, recordings.repair, "repair runs/2026-01-31_12-00-00", {}),
     (
         DEVELOP,

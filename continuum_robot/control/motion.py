@@ -23,6 +23,9 @@ Vector = NDArray[np.float64]
 
 LONGEST_STEP_S = 0.05
 """After a stall of its program a reference goes on from where it stood, by at most so much time, s."""
+# Of the amplitude of the robot file's own reference, which the robot is known to follow; else of the displacements.
+_AMPLITUDE_FRACTION = 1.25
+_DISPLACEMENT_FRACTION = 0.5
 # Where the robot file does not say: two seconds from the straight pose to the largest displacement, half a second to
 # full speed.
 _RANGE_S = 2.0
@@ -70,6 +73,30 @@ def motion_limits(robot: Robot) -> MotionLimits:
         usual_acceleration = most * smallest("acceleration_m_per_s2")
     speed = speed or usual
     return MotionLimits(speed, acceleration or min(speed / _START_S, usual_acceleration))
+
+
+def reach(robot: Robot) -> tuple[Vector, Vector]:
+    """Lowest and highest value of each coordinate that suit a robot, shape (n,) each, m.
+
+    A quarter beyond the amplitude of the file's own reference, if it has one, else half of the largest displacement,
+    divided among the segments.
+    """
+    count = robot.coordinate_count
+    largest = (
+        robot.limits.smallest("maximum_displacement_m", robot.tendon_count) if robot.limits is not None else math.inf
+    )
+    usual = _DISPLACEMENT_FRACTION * (largest if math.isfinite(largest) else 0.02) / max(1, len(robot.part_names))
+    amplitude = np.zeros(count)
+    if robot.reference is not None and len(robot.reference.amplitude_m) == count:
+        amplitude = np.abs(np.array(robot.reference.amplitude_m))
+    high = np.full(count, usual)
+    for first in range(0, count, 2):
+        radius = _AMPLITUDE_FRACTION * float(amplitude[first : first + 2].max())
+        high[first : first + 2] = min(radius, largest) if radius > 0 else usual
+    low = -high
+    for index, ends_m in robot.traits.coordinate_ranges_m.items():
+        low[index], high[index] = ends_m
+    return low, high
 
 
 class LimitedMotion:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,65 @@ RunArgument = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="Folder of a run such as runs/2026-01-31_12-00-00, of a recording, or a .mcap."),
 ]
+
+
+class DataFormat(str, enum.Enum):
+    """What a data set is written as."""
+
+    parquet = "parquet"
+    lerobot = "lerobot"
+    csv = "csv"
+
+
+def export(
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs or of recordings, or .mcap files.")
+    ],
+    *,
+    to: Annotated[DataFormat, typer.Option(help="A Parquet file, a LeRobotDataset (a folder), or a CSV file.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="What is written; it must not exist yet.")],
+    rate: Annotated[float, typer.Option(metavar="HZ", min=0.01, max=10_000.0, help="Frames per second.")] = 50.0,
+    observations: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="What is exported, such as tendon_states.tension,clarke_state.position,tip_target; without: all "
+            "numbers, or of lerobot displacements, tensions and coordinates.",
+            show_default=False,
+        ),
+    ] = "",
+    action: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Of lerobot, what was asked for; without: clarke_reference.position.",
+            show_default=False,
+        ),
+    ] = "",
+    task: Annotated[
+        str, typer.Option(metavar="TEXT", help="Of lerobot, what the robot was to do.", show_default=False)
+    ] = "",
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NS", help="Of recordings with several robots.", show_default=False)
+    ] = None,
+) -> None:
+    """Write recordings as one data set of episodes: Parquet, LeRobotDataset or CSV.
+
+    Episodes are what was marked while recording, by the page, the pad or the services of the recorder; discarded ones
+    are left out. Without marks each RUN is one episode. Values are held on a common time base: each frame has the
+    newest that was stamped until then. The action of a frame is what was asked for until the next one.
+
+    Parquet and LeRobotDataset need the extra learn. Nothing is overwritten, and no half of a data set is left behind.
+    """
+    if to is not DataFormat.lerobot:
+        without_effect(f"with --to {to.value}", {"--action": bool(action), "--task": bool(task)})
+    module = part("recordings.dataset")
+    names, actions = ([one.strip() for one in given.split(",") if one.strip()] for given in (observations, action))
+    raise typer.Exit(
+        module.run_export(
+            runs, to.value, out, rate_hz=rate, names=names, actions=actions, task=task, namespace=namespace
+        )
+    )
 
 
 def replay(

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.control.motion import reach
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
-
-# Of the amplitude of the robot file's own reference, which the robot is known to follow.
-_AMPLITUDE_FRACTION = 1.25
-_DISPLACEMENT_FRACTION = 0.5
 
 
 @dataclass(frozen=True)
@@ -45,22 +42,8 @@ class Reach:
 
 def reach_of(robot: Robot) -> Reach:
     """Limits that suit a robot."""
-    count = robot.coordinate_count
     parts = max(1, len(robot.part_names))
-    largest = (
-        robot.limits.smallest("maximum_displacement_m", robot.tendon_count) if robot.limits is not None else math.inf
-    )
-    fallback = _DISPLACEMENT_FRACTION * (largest if math.isfinite(largest) else 0.02) / parts
-    amplitude = np.zeros(count)
-    if robot.reference is not None and len(robot.reference.amplitude_m) == count:
-        amplitude = np.abs(np.array(robot.reference.amplitude_m))
-    high = np.full(count, fallback)
-    for first in range(0, count, 2):
-        radius = _AMPLITUDE_FRACTION * float(amplitude[first : first + 2].max())
-        high[first : first + 2] = min(radius, largest) if radius > 0 else fallback
-    low = -high.copy()
-    for index, ends_m in robot.traits.coordinate_ranges_m.items():
-        low[index], high[index] = ends_m
+    low, high = reach(robot)
     names = robot.traits.coordinate_names or tuple(
         f"{part} {axis}" for part in robot.part_names for axis in ("q_Re", "q_Im")
     )

@@ -40,6 +40,9 @@ METADATA_NAME = "continuum_robot"
 """Name of the metadata records with what the recorder knows of the run; later ones add to earlier ones."""
 MAGIC = b"\x89MCAP0\r\n"
 PROFILE = "ros2"
+EPISODE = "episode"
+"""Topic of the marks of episodes, std_msgs/String, one of the words below."""
+BEGIN, SUCCESS, DISCARD = "begin", "success", "discard"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ class SyntheticRun:
     def __init__(self, duration_s: float = 2.0, skipped: tuple[int, ...] = (), lost: tuple[int, ...] = ()) -> None:
         self.duration_s, self.skipped, self.lost = duration_s, skipped, lost
         self.controlled_until_s, self.referred_from_s = duration_s, 0.0
+        self.marks: tuple[tuple[float, str], ...] = ()
+        self.target_m: tuple[float, float, float] | None = None
 
     def desired(self, time_s: float) -> np.ndarray:
         """Desired Clarke coordinates, shape (2,), m."""
@@ -72,6 +74,17 @@ class SyntheticRun:
             clarke = types["continuum_robot/msg/ClarkeState"]
             states = types["continuum_robot/msg/TendonStates"]
             commands = types["continuum_robot/msg/TendonCommands"]
+            if self.marks:
+                marks = writer.add_connection(f"{namespace}/episode", "std_msgs/msg/String", typestore=store)
+                for at_s, mark in self.marks:
+                    message = types["std_msgs/msg/String"](data=mark)
+                    data = store.serialize_cdr(message, "std_msgs/msg/String")
+                    writer.write(marks, stamped(at_s)[0], data)
+            if self.target_m is not None:
+                kind, (at_ns, head) = "geometry_msgs/msg/PointStamped", stamped(0.0)
+                point = types["geometry_msgs/msg/Point"](*self.target_m)
+                data = store.serialize_cdr(types[kind](header=head, point=point), kind)
+                writer.write(writer.add_connection(f"{namespace}/tip_target", kind, typestore=store), at_ns, data)
             sequence = 0
             for cycle in range(int(self.duration_s * self.rate_hz) + 1):
                 if cycle in self.skipped:
