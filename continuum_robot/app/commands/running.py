@@ -115,15 +115,12 @@ def view(options: ViewOptions) -> None:
             raise ParameterError("view", " ".join(given), "one robot, or recordings")
         without_effect("without a recording", {"--robot": bool(options.robot)})
         raise typer.Exit(part("view.page").run_view(options, "".join(given)))
-    if len(runs) < len(given):
-        raise ParameterError("view", next(one for one in given if not _is_recording(one)), "a recording like the others")
+    robots = [one for one in given if not _is_recording(one)]
+    if robots:
+        raise ParameterError("view", robots[0], "a recording like the others")
     without_effect(
         "with a recording",
-        {
-            "--namespace": bool(options.namespace),
-            "--view-only": options.view_only,
-            "--folder": options.folder != RUNS,
-        },
+        {"--view-only": options.view_only, "--folder": options.folder != RUNS},
     )
     raise typer.Exit(part("view.recorded_page").run_view_of_recordings(options, runs))
 
@@ -186,6 +183,9 @@ def teleop(
             metavar="DEVICE", help="Gamepad: a file /dev/input/event*, or auto for the first.", show_default=False
         ),
     ] = "",
+    spacemouse: Annotated[
+        bool, typer.Option("--spacemouse", help="The first SpaceMouse, and beside it the keys of this terminal.")
+    ] = False,
     joy: Annotated[
         bool, typer.Option("--joy", help="The topic joy (sensor_msgs/Joy), as joy_node publishes it.")
     ] = False,
@@ -196,15 +196,18 @@ def teleop(
 ) -> None:
     """Steer a running robot by hand: bring one up first, with `up` or `demo`, in another terminal.
 
-    It moves while the dead man's switch is held: the shoulder button of a gamepad, or a key of the keyboard that
-    repeats. Speed, acceleration and range come from the robot file. The e-stop key latches the e-stop. While this
-    program steers, the reference source is silent; at the end it holds the robot where it is. The screen lists all keys
-    and shows the robot. Exit code 1 where there is no such device, no terminal or no robot.
+    It moves while the dead man's switch is held: the shoulder button of a gamepad, the left button of a SpaceMouse, or
+    a key of the keyboard that repeats. Speed, acceleration and range come from the robot file. The e-stop key latches
+    the e-stop. While this program steers, the reference source is silent; at the end it holds the robot where it is.
+    The screen lists all keys and shows the robot. Exit code 1 where there is no such device, no terminal or no robot.
     """
-    if keyboard + bool(gamepad) + joy > 1:
-        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")
-    options = part("teleop.session").TeleopOptions(gamepad=gamepad, joy=joy, mode=mode.value, namespace=namespace)
-    raise typer.Exit(part("teleop.session").run_teleop(options))
+    if keyboard + bool(gamepad) + spacemouse + joy > 1:
+        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad, --spacemouse and --joy")
+    session = part("teleop.session")
+    options = session.TeleopOptions(
+        gamepad=gamepad, spacemouse=spacemouse, joy=joy, mode=mode.value, namespace=namespace
+    )
+    raise typer.Exit(session.run_teleop(options))
 
 
 def weigh(

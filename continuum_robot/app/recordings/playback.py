@@ -40,9 +40,12 @@ class Playback:
     robot : that was recorded, or that was given in its place
     begin_ns : recorder's time at 0 s
     duration_s : from the first to the last message
+    prefix : of the robot's topics, its namespace without a slash at the end
+    topics : all that the recording knows, also without messages
+    states_topic : on which the states of the tendons were recorded
     """
 
-    def __init__(self, run: RecordedRun, robot: Robot) -> None:
+    def __init__(self, run: RecordedRun, robot: Robot, namespace: str | None = None) -> None:
         self.run, self.robot = run, robot
         self.name = run.folder.name if run.folder.name != "report" else run.bag.stem
         self._times: dict[str, list[int]] = {}
@@ -51,11 +54,15 @@ class Playback:
         self._read: dict[str, tuple[int, Any]] = {}
         self._now_ns = 0
         with open_bag(run.bag, run.given) as bag:
-            prefix = bag.namespace("shape", run.namespace).rstrip("/")
+            prefix = self.prefix = bag.namespace("shape", run.namespace if namespace is None else namespace).rstrip("/")
+            self.topics = frozenset(bag.topics)
+            self.states_topic = "tendon_states"
             self._driver = f"{prefix}/tendon_driver: "
             names = {f"{prefix}/{topic}": known for topic, known in STREAMS.items()}
             if f"{prefix}/tendon_states" in bag.topics:
                 del names[f"{prefix}/tendon_states_decimated"]
+            else:
+                self.states_topic = "tendon_states_decimated"
             names |= {f"{prefix}/{topic}": topic for topic in LATCHED} | {DIAGNOSTICS: DIAGNOSTICS}
             self._deserialize = bag.deserialize
             step_ns = max(round(1e9 * STEP_S), bag.duration_ns // MOST_STEPS)
@@ -94,6 +101,18 @@ class Playback:
         simulated = state.simulated or self.run.simulated
         return replace(state, time_s=time_s, age_s=state.silent_s, in_lockstep=False, simulated=simulated)
 
+    @property
+    def base_frame(self) -> str:
+        """The frame of shapes."""
+        return str(self._message("shape", 0).header.frame_id) or "base"
+
+    def width(self, topic: str, field: str) -> int | None:
+        """How many entries an array of the last message of a topic has; None without a message or a field."""
+        if topic not in self._times:
+            return None
+        values = getattr(self._message(topic, len(self._times[topic]) - 1), field, None)
+        return None if values is None else len(values)
+
     def _driver_values(self) -> dict[str, str]:
         message = self[DIAGNOSTICS]
         own = [] if message is None else [one for one in message.status if one.name.startswith(self._driver)]
@@ -108,8 +127,11 @@ class Playback:
             return None
         known = self._read.get(topic)
         if known is None or known[0] != index:
-            known = self._read[topic] = index, self._deserialize(self._data[topic][index], self._kinds[topic])
+            known = self._read[topic] = index, self._message(topic, index)
         return known[1]
+
+    def _message(self, topic: str, index: int) -> Any:
+        return self._deserialize(self._data[topic][index], self._kinds[topic])
 
     def silent_s(self, topic: str) -> float:
         """How long before this time the newest message of a topic came, s; inf before the first."""
@@ -122,7 +144,7 @@ class Playback:
         return self[topic] if self.silent_s(topic) < within_s else None
 
 
-def read_playback(path: Path, robot: str | None = None) -> Playback:
+def read_playback(path: Path, robot: str | None = None, namespace: str | None = None) -> Playback:
     """Read a run, whole or cut off, with its recorded robot or with another robot file."""
     with open_run(path) as run:
-        return Playback(run, run.robot(robot))
+        return Playback(run, run.robot(robot), namespace)

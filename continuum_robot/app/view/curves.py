@@ -138,7 +138,10 @@ def _kinds(robot: Robot) -> tuple[_Kind, ...]:
             "dashed: commanded",
             lambda robot: _pairs(_numbered(robot)) if robot.takes_displacements else [],
             lambda robot, snapshot, scale: np.concatenate(
-                [_sized(values, robot.tendon_count, scale) for values in (snapshot.displacement_m, snapshot.commanded_m)]
+                [
+                    _sized(values, robot.tendon_count, scale)
+                    for values in (snapshot.displacement_m, snapshot.commanded_m)
+                ]
             ),
         ),
         _Kind(
@@ -179,9 +182,7 @@ class Curves:
 
     def __init__(self, server: viser.ViserServer, robots: Sequence[Robot]) -> None:
         self._server, self._robots, self._per_m = server, robots, unit_of(robots[0]).per_m
-        self._plots = [
-            self._plot(kind) for kind in _kinds(robots[0]) if any(kind.series(robot) for robot in robots)
-        ]
+        self._plots = [self._plot(kind) for kind in _kinds(robots[0]) if any(kind.series(robot) for robot in robots)]
         self._loop = self._plots[-1]
         self._loop.handle.visible = self._loop.ticks.visible = False
         self._unmeasured = server.gui.add_html(note("Not measured: in lock-step a cycle takes no time of its own."))
@@ -234,9 +235,8 @@ class Curves:
             for label, dashed, tint in most
             if not dashed
         ]
-        self._server.gui.add_html(
-            f'<div class="cr-title"><b>{html.escape(kind.title)}</b> {" ".join(names)} ({html.escape(kind.meaning)})</div>'
-        )
+        title, meaning = html.escape(kind.title), html.escape(kind.meaning)
+        self._server.gui.add_html(f'<div class="cr-title"><b>{title}</b> {" ".join(names)} ({meaning})</div>')
         empty = tuple(np.array([-DURATION_S, 0.0]) if k == 0 else np.full(2, np.nan) for k in range(len(styles)))
         handle = self._server.gui.add_uplot(
             empty,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import math
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from continuum_robot.app.view.served_page import ServedPage
 from continuum_robot.nodes.base.spinning import StopRequest
 
 _CURVE_STEP_S = DURATION_S / POINTS
+_TRAIL_S, _TRAIL_STEP_S = 5.0, 0.05
 _LOOKED_AT = 300
 """States of a recording in which the largest tension is sought, so that colours do not change while it plays."""
 
@@ -79,9 +79,6 @@ class RecordedPage(ServedPage):
         return float(self.panel.player.time_s)
 
 
-_TRAIL_S, _TRAIL_STEP_S = 5.0, 0.05
-
-
 class _Panel:
     """Time, and the state of each run in words."""
 
@@ -114,10 +111,12 @@ def _largest_tension_n(run: Playback) -> float:
 
 def run_view_of_recordings(options: ViewOptions, runs: Sequence[Path]) -> int:
     """Serve the page until Ctrl-C."""
-    with StopRequest(last=True) as stop:
-        with RecordedPage(options, [read_playback(run, options.robot or None) for run in runs]) as page:
-            sys.stdout.write(f"{page.address}\n")
-            sys.stdout.flush()
-            while not stop.wait(page.frame()):
-                pass
+    robot, namespace = options.robot or None, options.namespace or None
+    with StopRequest(last=True) as stop, RecordedPage(
+        options, [read_playback(run, robot, namespace) for run in runs]
+    ) as page:  # fmt: skip
+        sys.stdout.write(f"{page.address}\n")
+        sys.stdout.flush()
+        while not stop.wait(page.frame()):
+            pass
     return 143 if stop.signal_name == "SIGTERM" else 130

@@ -189,7 +189,8 @@ class Scene:
         arrow = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]])
         self._handles["force"] = scene.add_arrows(f"{robot}/force", arrow, colors.CONTACT, **look)
         self._handles["push"] = scene.add_arrows(f"{robot}/push", arrow, colors.PUSH, **look)
-        self._handles["pair"] = scene.add_arrows(f"{robot}/pair", np.concatenate([arrow, arrow]), colors.CONTACT, **look)
+        both = np.concatenate([arrow, arrow])
+        self._handles["pair"] = scene.add_arrows(f"{robot}/pair", both, colors.CONTACT, **look)
         tube = meshes.tube(np.tile(np.eye(4), (_BAND_STATIONS, 1, 1)), 0.01)
         self._mesh("band", tube, meshes.tube_faces(_BAND_STATIONS), colors.CONTACT, opacity=0.4, **_WITHOUT_SHADOW)
         self._handles["force_label"] = scene.add_label(f"{robot}/force_label", "", anchor="bottom-left")
@@ -339,8 +340,8 @@ class ObstacleScene:
             faces = np.arange(len(vertices)).reshape(-1, 3)
             self._drawn[name] = looks
             self._handles[name] = self._server.scene.add_mesh_simple(
-                f"{self._folder}/obstacles/{name}", vertices, faces, color=colors.OBSTACLE, opacity=0.3, flat_shading=True,
-                side="double", cast_shadow=False, receive_shadow=False,
+                f"{self._folder}/obstacles/{name}", vertices, faces, color=colors.OBSTACLE, opacity=0.3,
+                flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
             )  # fmt: skip
 
 

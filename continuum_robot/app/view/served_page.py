@@ -25,7 +25,7 @@ from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.scene import SIDEWAYS, ObstacleScene, Scene, prepare_world
-from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.models.drawing import desired_coefficients
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.simulated.obstacles import obstacle_triangles
 from continuum_robot.robot.description import Robot
@@ -60,19 +60,11 @@ class ShownRobot:
 
     def draw(self, snapshot: RobotState, scale_end_n: float, world: Any, pushed: Any = None) -> None:
         """Show a state; ``world``: the newest message of obstacles, which is converted once."""
-        self.scene.draw(snapshot, self._desired(snapshot), scale_end_n, pushed)
+        desired = desired_coefficients(self.drawing, self.robot, snapshot.reference_m)
+        self.scene.draw(snapshot, desired, scale_end_n, pushed)
         if world is not None and world is not self._world:
             self._world = world
             self._obstacles.draw(obstacle_triangles(world))
-
-    def _desired(self, snapshot: RobotState) -> Any:
-        reference = snapshot.reference_m
-        if reference.size != self.robot.coordinate_count or not np.all(np.isfinite(reference)):
-            return None
-        try:
-            return self.drawing.coefficients(reference)
-        except ContinuumRobotError:
-            return None
 
 
 class ServedPage(ABC):

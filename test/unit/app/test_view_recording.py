@@ -129,7 +129,9 @@ def test_two_runs_stand_beside_each_other_on_one_time(run: Path, other: Path) ->
         player.shifts[0].value = 0.5
         page.frame()
         assert [one.time_s for one in page.snapshots] == [1.0, 0.5]
-        np.testing.assert_allclose(tensions.history.last(1.0, 15.0)[1][-1], 5 * [2.0] + page.shown[1].robot.tendon_count * [1.5])
+        np.testing.assert_allclose(
+            tensions.history.last(1.0, 15.0)[1][-1], 5 * [2.0] + page.shown[1].robot.tendon_count * [1.5]
+        )
 
 
 def test_states_are_unknown_where_nothing_was_recorded_for_a_second(tmp_path: Path) -> None:
@@ -147,7 +149,8 @@ def test_states_are_unknown_where_nothing_was_recorded_for_a_second(tmp_path: Pa
         (("shape",), [], "no messages on shape"),
         (("robot_file",), [], "Give the robot file with --robot"),
         ((), ["--view-only"], "to be left out with a recording"),
-        ((), ["--namespace", "left"], "to be left out with a recording"),
+        ((), ["--namespace", "left"], "no messages on shape"),
+        ((), ["--folder", "elsewhere"], "to be left out with a recording"),
         ((), ["two_segment"], "a recording like the others"),
         ((), ["no/such/run"], "does not exist"),
     ],
