@@ -56,7 +56,7 @@ class MissingPackageError(ContinuumRobotError, ImportError):
 
 
 # Top modules by the extra that brings them. What ROS 2 brings is not here: its packages are many.
-_EXTRAS = {"viser": "viz", "websockets": "viz", "pandas": "learn", "pyarrow": "learn"}
+_EXTRAS = {"viser": "viz", "websockets": "viz", "pandas": "learn", "pyarrow": "learn", "rerun": "rerun"}
 _ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs|continuum_robot\.(msg|srv|action)")
 
 

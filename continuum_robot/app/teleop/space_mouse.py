@@ -39,6 +39,7 @@ class SpaceMouse:
         self._name = str(device.name)
         self._device: Any = None
         self._lost_s = self._came_s = -math.inf
+        self._taken_s = math.nan
         self._stopped = False
         self._use(device)
 
