@@ -55,28 +55,27 @@ def run_screenshot(
     wide, high = picture_size(size)
     if file.suffix.lower() not in FORMATS:
         raise ParameterError("FILE", str(file), f"a file that ends in one of {', '.join(FORMATS)}")
-    with StopRequest(last=True) as stop:
-        with _page(options, runs, at_s) as page:
-            begun_s = time.monotonic()
-            while not page.snapshot.alive and not stop.wait(page.frame()):
-                if time.monotonic() - begun_s > _HEARD_S:
-                    raise DeviceError("view", f"no robot speaks within {_HEARD_S:g} s", "Start one: continuum-robot up")
-            with Browser((wide, high)) as browser:
-                browser.open(page.address)
-                browser.wait_for(HIDE_NOTICES)  # a page that only begins to load has no head yet
-                end_s = time.monotonic() + _CURVES_S
-                while time.monotonic() < end_s and not stop.wait(page.frame()):
-                    pass
-                if not stop.signal_name:
-                    browser.wait_for(DRAWN, _DRAWN_S)
-                    browser.run(HIDE_NOTICES)
-                    page.frame()
-                    browser.wait_for(page.mark(), _DRAWN_S)
-                    browser.run(_FRAME)
-                    if file.suffix.lower() == MOVING:
-                        _write_moving(page, browser, stop, file)
-                    else:
-                        _write_picture(browser.screenshot(), file)
+    with StopRequest(last=True) as stop, _page(options, runs, at_s) as page:
+        begun_s = time.monotonic()
+        while not page.snapshot.alive and not stop.wait(page.frame()):
+            if time.monotonic() - begun_s > _HEARD_S:
+                raise DeviceError("view", f"no robot speaks within {_HEARD_S:g} s", "Start one: continuum-robot up")
+        with Browser((wide, high)) as browser:
+            browser.open(page.address)
+            browser.wait_for(HIDE_NOTICES)  # a page that only begins to load has no head yet
+            end_s = time.monotonic() + _CURVES_S
+            while time.monotonic() < end_s and not stop.wait(page.frame()):
+                pass
+            if not stop.signal_name:
+                browser.wait_for(DRAWN, _DRAWN_S)
+                browser.run(HIDE_NOTICES)
+                page.frame()
+                browser.wait_for(page.mark(), _DRAWN_S)
+                browser.run(_FRAME)
+                if file.suffix.lower() == MOVING:
+                    _write_moving(page, browser, stop, file)
+                else:
+                    _write_picture(browser.screenshot(), file)
     return {"": 0, "SIGTERM": 143}.get(stop.signal_name, 130)
 
 
