@@ -13,12 +13,11 @@ import time
 import numpy as np
 
 from continuum_robot.app.running.domain import claimed_domain
-from continuum_robot.control.references import ClarkeReference
 from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.stack.options import StackOptions
 from continuum_robot.robot.loading import load_robot
-from continuum_robot.testing import VirtualStack
+from continuum_robot.testing import SteadyReference, VirtualStack
 
 
 def nodes_ratio(robot: str, duration_s: float) -> float:
@@ -43,11 +42,11 @@ def nodes_ratio(robot: str, duration_s: float) -> float:
 def virtual_ratio(robot: str, duration_s: float) -> float:
     """Of driver and controller alone."""
     loaded = load_robot(robot)
-    goal = ClarkeReference.at_rest(np.full(loaded.coordinate_count, 0.002))
+    count = loaded.coordinate_count
     with VirtualStack(loaded) as stack:
         stack.activate()
         begin_s = time.process_time()
-        stack.follow(lambda _time_s: goal, duration_s)
+        stack.follow(SteadyReference(np.full(count, 0.002), np.zeros(count)), duration_s)
         return duration_s / (time.process_time() - begin_s)
 
 

@@ -211,6 +211,8 @@ def _setting_lines(robot: Robot, judged: Judged) -> list[str]:
         lines.append(thresholds_of(robot, period_s).sentence)
     if robot.control is not None:
         lines.append(f"Control: {_law(robot, robot.control)}")
+        if (policy := robot.control.policy) is not None:
+            lines.append(f"Policy: {policy.model or policy.function}, {policy.rate_hz:g} Hz, served by this law")
         if judged.margins is not None:
             lines.append(_margin_line(robot, judged.margins))
     if robot.reference is not None:

@@ -18,6 +18,7 @@ from continuum_robot.control.delay_margin import (
     DelayMargin,
     delay_margin_s,
 )
+from continuum_robot.control.policy import load_policy
 from continuum_robot.control.references import make_reference
 from continuum_robot.control.tendon_forces import distribute
 from continuum_robot.errors import ContinuumRobotError, ConvergenceError, ParameterError
@@ -30,6 +31,7 @@ from continuum_robot.robot.reading_thresholds import spread
 from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.rod import Rod
 from continuum_robot.rod.tendons import controlled_manifold
+from continuum_robot.runtime.cycle.policy_controller import PolicyController
 
 Array = NDArray[np.float64]
 
@@ -114,7 +116,7 @@ def bus_cycle_s(robot: Robot) -> float:
 
 def judge(robot: Robot, model: RobotModel) -> Judged:
     """Judge a robot by its file."""
-    found = [*_law(robot), *_tracker(robot)]
+    found = [*_law(robot), *_policy(robot), *_tracker(robot)]
     margins = use = None
     with_margins = robot.control is not None and robot.control.law in (PID_LAW, STATICS_LAW)
     if with_margins and robot.actuators is not None:
@@ -150,6 +152,15 @@ def _law(robot: Robot) -> Iterator[Judgement]:
     except ParameterError as error:
         cause, remedy = f"the controller {law!r} cannot be imported: {error.expected}", "Mend or reinstall its package"
     yield Judgement(ERROR, "control.law", cause, remedy)
+
+
+def _policy(robot: Robot) -> Iterator[Judgement]:
+    if robot.control is None or robot.control.policy is None:
+        return
+    try:
+        PolicyController(robot, None, load_policy(robot))
+    except ContinuumRobotError as error:
+        yield Judgement(ERROR, "control.policy", str(error), "Mend the section control.policy, or leave it out")
 
 
 def _tracker(robot: Robot) -> Iterator[Judgement]:

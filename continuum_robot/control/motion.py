@@ -100,7 +100,7 @@ def reach(robot: Robot) -> tuple[Vector, Vector]:
 
 
 class LimitedMotion:
-    """A point in the space of the coordinates that follows targets or velocities within limits."""
+    """A point in the space of the coordinates, or many, that follow targets or velocities within limits; (..., n)."""
 
     def __init__(self, limits: MotionLimits, position: ArrayLike) -> None:
         self.limits = limits
@@ -119,26 +119,26 @@ class LimitedMotion:
     def reset(self, position: ArrayLike, velocity: ArrayLike | None = None) -> None:
         """Start again."""
         self._position = _finite("position", position)
-        size = self._position.size
-        self._velocity = np.zeros(size) if velocity is None else _finite("velocity", velocity, size)
-        self._acceleration = np.zeros(size)
+        shape = self._position.shape
+        self._velocity = np.zeros(shape) if velocity is None else _finite("velocity", velocity, shape)
+        self._acceleration = np.zeros(shape)
 
     def towards(self, target: ArrayLike, dt: float, drift: ArrayLike | None = None) -> ClarkeReference:
         """One step towards a target, so that it can come to rest there, or beside one that moves."""
-        moved = np.zeros(self._position.size) if drift is None else _finite("drift", drift, self._position.size)
-        way = _finite("target", target, self._position.size) - self._position - dt * moved
-        distance = float(np.linalg.norm(way))
-        if distance == 0:
-            return self.along(moved, dt)
+        shape = self._position.shape
+        moved = np.zeros(shape) if drift is None else _finite("drift", drift, shape)
+        way = _finite("target", target, shape) - self._position - dt * moved
+        distance = np.linalg.norm(way, axis=-1, keepdims=True)
         braking = self.limits.acceleration_m_per_s2 * _positive(dt)
         # n steps, each slower by a dt than the one before, cover up to n (n + 1) / 2 a dt^2. The last one ends there.
-        steps = max(1, math.ceil(math.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5))
-        speed = min(self.limits.speed_m_per_s, distance / (steps * dt) + (steps - 1) / 2 * braking)
-        return self.along(moved + way * (speed / distance), dt)
+        steps = np.maximum(1.0, np.ceil(np.sqrt(0.25 + 2 * distance / (braking * dt)) - 0.5))
+        speed = np.minimum(self.limits.speed_m_per_s, distance / (steps * dt) + (steps - 1) / 2 * braking)
+        rate = np.divide(speed, distance, out=np.zeros_like(distance), where=distance > 0)
+        return self.along(moved + way * rate, dt)
 
     def along(self, velocity: ArrayLike, dt: float) -> ClarkeReference:
         """One step with a desired velocity; zero brings it to rest."""
-        desired = shortened(_finite("velocity", velocity, self._position.size), self.limits.speed_m_per_s)
+        desired = shortened(_finite("velocity", velocity, self._position.shape), self.limits.speed_m_per_s)
         change = shortened(desired - self._velocity, self.limits.acceleration_m_per_s2 * _positive(dt))
         self._velocity = self._velocity + change
         self._acceleration = change / dt
@@ -173,9 +173,9 @@ class Halt:
 
 
 def shortened(vector: Vector, longest: float) -> Vector:
-    """A vector, shape (k,), in its direction at most as long as ``longest``, in its unit."""
-    length = float(np.linalg.norm(vector))
-    return vector if length <= longest else vector * (longest / length)
+    """A vector, shape (..., k), in its direction at most as long as ``longest``, in its unit."""
+    length = np.linalg.norm(vector, axis=-1, keepdims=True)
+    return np.asarray(vector * np.divide(longest, length, out=np.ones_like(length), where=length > longest))
 
 
 def _positive(dt: float) -> float:
@@ -184,8 +184,8 @@ def _positive(dt: float) -> float:
     return dt
 
 
-def _finite(name: str, value: ArrayLike, size: int | None = None) -> Vector:
+def _finite(name: str, value: ArrayLike, shape: tuple[int, ...] | None = None) -> Vector:
     array = np.array(value, dtype=float)
-    if array.ndim != 1 or not np.all(np.isfinite(array)) or size not in (None, array.size):
-        raise ParameterError(name, value, f"{'' if size is None else f'{size} '}finite values")
+    if not array.ndim or not np.all(np.isfinite(array)) or shape not in (None, array.shape):
+        raise ParameterError(name, value, "finite values" if shape is None else f"finite values of the shape {shape}")
     return array

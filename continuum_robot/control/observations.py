@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuum_robot.control.motion import motion_limits, reach
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.control_settings import POLICY_ACTIONS
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.tendons import controlled_manifold
 
 Vector = NDArray[np.float64]
 
-CLARKE, TENSION, DISPLACEMENT = "clarke", "tension", "displacement"
+CLARKE, TENSION, DISPLACEMENT = POLICY_ACTIONS
 
 
 @dataclass(frozen=True)

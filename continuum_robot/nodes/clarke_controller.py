@@ -20,7 +20,7 @@ from continuum_robot.drivers.reading_buffer import ReadingBuffer
 from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.tracked_tip import TRACKED_WEIGHT
 from continuum_robot.models.making import robot_model
-from continuum_robot.msg import ClarkeState, DriverStatus, PidState, Shape, TendonCommands, TendonStates
+from continuum_robot.msg import ClarkeState, DriverStatus, PidState, Shape, TendonCommands, TendonStates, TipState
 from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.settings import Settings
@@ -39,18 +39,21 @@ from continuum_robot.rod.tendons import controlled_manifold
 from continuum_robot.runtime.cycle.controller_cycle import ControllerCycle
 from continuum_robot.runtime.cycle.foreign_controller import ForeignController, controller_of
 from continuum_robot.runtime.cycle.forms import Form, interpreted_form
+from continuum_robot.runtime.cycle.policy_controller import PolicyController
 from continuum_robot.runtime.cycle.reference_input import ReferenceInput
 from continuum_robot.runtime.cycle.row import CycleRow
 from continuum_robot.runtime.timing import Histogram
 
 Vector = NDArray[np.float64]
 
+_OF_FILE = ("note", "law", "modes", "policy")
 # Of the settings: what has no effect on robots that take the other kind of commands.
 _OF_TENSIONS = ("gains", "feedforward_stiffness", "feedforward_gravity", "feedforward_friction", "inverse_dynamics")
 _OF_DISPLACEMENTS = ("integral_per_s", "pretension_by")
 _LONGEST_PERIOD_S = 0.1
 _LARGEST_CLOCK_ERROR_S = 0.1
 _PERIOD_WEIGHT = 0.05
+_FOLLOWED = (TipState.PLANNING, TipState.MOVING, TipState.REACHED)
 PRETENSION_PERIOD_S = 0.02
 REFERENCE_SILENCE_S = 0.5
 """After so long without a reference, another program's are taken where no reference source says whose turn it is."""
@@ -113,6 +116,8 @@ class ClarkeControllerNode(ManagedNode):
         self._reached: Vector = np.zeros((0, 0))
         self._displacements = False
         self._rod: Rod | None = None
+        self._policy: PolicyController | None = None
+        self._sees_tip, self._failure = False, ""
         self._missing: tuple[float, list[float], list[float]] = (0.0, [], [])
 
         flow = self.flow
@@ -155,9 +160,10 @@ class ClarkeControllerNode(ManagedNode):
             item_names={"gains": list(robot.part_names)},
             check=self._check_settings,
             take=self._take_settings,
-            leave_out=("note", "law", "modes", *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
+            leave_out=(*_OF_FILE, *(_OF_TENSIONS if robot.takes_displacements else _OF_DISPLACEMENTS)),
         )
         self._see_shape(robot)
+        self._see_tip(robot)
         self._gravity.follow(robot)
         self._thinning.period_ns = round(1e9 / self.parameters.get("clarke_state.rate_hz"))
         self._reading = ReadingBuffer(robot.tendon_count)
@@ -192,6 +198,12 @@ class ClarkeControllerNode(ManagedNode):
             self.flow.create_subscription(Shape, "shape", take, qos.newest_state(), lazy=lazy, with_gid=True)
         self._rod = Rod(robot) if sees else None
 
+    def _see_tip(self, robot: Robot) -> None:
+        """Take the tip's target and its estimated place if a policy observes them."""
+        if robot.control is not None and robot.control.policy is not None and not self._sees_tip:
+            self._sees_tip = True
+            subscribe_to_stream(self, TipState, "tip_state", self._on_tip_state)
+
     def _configured(self) -> Robot:
         if self._robot is None:
             raise ParameterError("clarke_controller", self.state, "a configured node")
@@ -207,10 +219,13 @@ class ClarkeControllerNode(ManagedNode):
             parts,
             robot_model(robot).feedforward,
             settings=self.own_settings,
+            real_time=not self.clock.stepped,
         )
         controller.set_settings(settings.value)
-        if isinstance(controller, ForeignController):
-            controller.on_defect = self.on_defect
+        self._policy = controller if isinstance(controller, PolicyController) else None
+        law = controller if self._policy is None else self._policy.law
+        if isinstance(law, ForeignController):
+            law.on_defect = self.on_defect
         largest_m = math.inf
         if robot.limits is not None:
             largest_m = self.parameters.get("reference.largest_jump")
@@ -248,7 +263,7 @@ class ClarkeControllerNode(ManagedNode):
         self._active = False
         if self._slot is not None:
             self._slot.withdraw()
-        self._controller = None
+        self._controller = self._policy = None
 
     def on_defect(self, error: BaseException) -> None:
         """Fall silent for good: the driver finds that no command comes, and its fallback holds."""
@@ -385,6 +400,13 @@ class ClarkeControllerNode(ManagedNode):
             tip = conversions.position(message.tip.position)
         cycle.see(clarke=clarke, tip=tip, stamp_s=self.clock.monotonic_s() - age_s)
 
+    def _on_tip_state(self, message: TipState) -> None:
+        policy, now_s = self._policy, self.clock.monotonic_s()
+        if policy is not None and message.state != TipState.REFUSED:  # which is of another target
+            target = conversions.position(message.target) if message.state in _FOLLOWED else np.full(3, np.nan)
+            policy.hear("tip_target", target, now_s)
+            policy.hear("tip_pose.position", conversions.position(message.tip), now_s)
+
     def _on_driver_status(self, message: DriverStatus) -> None:
         # A driver that is not configured sends no states. Where states come, such a status is that of another one,
         # which was started by mistake and will be refused.
@@ -501,6 +523,14 @@ class ClarkeControllerNode(ManagedNode):
             self._problem = problem
             self.get_logger().error(problem)
 
+    def _log_failure(self) -> None:
+        """Log once that the policy has failed."""
+        failure = "" if self._policy is None else self._policy.failure
+        if failure != self._failure and self._policy is not None:
+            self._failure = failure
+            if failure:
+                self.get_logger().error(self._policy.problem)
+
     def _diagnose_jumps(self, status: StatusBuilder) -> int:
         """Report references that jumped since the last time; how many there were altogether."""
         jumps = 0 if self._reference is None else self._reference.jumps
@@ -524,10 +554,13 @@ class ClarkeControllerNode(ManagedNode):
         jumps = self._diagnose_jumps(status)
         if self._active and cycle is not None and cycle.problem:
             status.summary(Level.WARN, cycle.problem)
+        self._log_failure()
         if self._active and (self._driver_active or self._slot is not None):
             if stale or not_finite:
                 status.summary(Level.WARN, f"{stale} states too old, {not_finite} not finite: no answer")
             status.summary(Level.OK, "in closed loop")
+        if self._policy is not None:
+            status.add("policy", "failed" if self._policy.failure else "acts" if self._policy.acts else "waits")
         status.summary(Level.OK, "waiting for the driver" if self._active else self.state)
         (missing, desired, reached), self._missing = self._missing, (0.0, [], [])
         what, unit = ("displacement", "m") if self._displacements else ("force", "n")

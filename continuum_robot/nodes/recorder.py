@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.clock import Clock, ClockType
+from rclpy.serialization import serialize_message
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
 
 import continuum_robot
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -27,6 +30,7 @@ from continuum_robot.nodes.base.diagnostics import Level, StatusBuilder
 from continuum_robot.nodes.base.lifecycle import ManagedNode
 from continuum_robot.nodes.base.parameter_snapshot import ParameterSnapshot
 from continuum_robot.nodes.base.spinning import run_node
+from continuum_robot.nodes.recordings.mcap_file import BEGIN, DISCARD, EPISODE, SUCCESS
 from continuum_robot.nodes.recordings.writing import BagRecorder
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.file.parts import self_contained
@@ -54,6 +58,7 @@ TOPICS: dict[str, str] = {
     "base_stage/command": "sensor_msgs/msg/JointState",
     "base_stage/state": "sensor_msgs/msg/JointState",
     "base_stage/status": "diagnostic_msgs/msg/DiagnosticStatus",
+    "tip_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_tip": "geometry_msgs/msg/PointStamped",
     "tracked_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
@@ -121,6 +126,11 @@ class Recorder(ManagedNode):
         self._folder: Path | None = None
         self._finished = ""
         self._about: dict[str, str] = {}
+        self._mark, self._kept = "", 0
+        self._marks = self.create_publisher(String, EPISODE, qos.latched())
+        self.create_service(Trigger, "~/begin_episode", partial(self._serve_mark, BEGIN))
+        self.create_service(Trigger, "~/end_episode", partial(self._serve_mark, SUCCESS))
+        self.create_service(Trigger, "~/discard_episode", partial(self._serve_mark, DISCARD))
         self._snapshot = ParameterSnapshot(self, self._take_parameters)
         self.create_timer(GRAPH_PERIOD_S, self._look_around, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self.diagnostics.add_task("recording", self._diagnose)
@@ -175,12 +185,17 @@ class Recorder(ManagedNode):
             self._on_problem(str(error))
             return
         self.get_logger().info(f"recording to {folder}")
+        self._mark, self._kept = "", 0
+        self._marks.publish(String())  # what a recorder before this one left is over
+        self._recorder.add_topic(self.resolve_topic_name(EPISODE), "std_msgs/msg/String", latched=True)
         for topic in self._subscribed:
             self._recorder.add_topic(self.resolve_topic_name(topic), self._types[topic], latched=topic in LATCHED)
         self._look_around()
 
     def deactivate(self) -> None:
-        """Close the recording, readable."""
+        """Close the recording, readable. An episode under way is discarded."""
+        if self._mark == BEGIN:
+            self._set_mark(DISCARD)
         self._take_early()
         recorder, self._recorder = self._recorder, None
         self._snapshot.restart()  # until the next recording, parameters may change
@@ -265,6 +280,28 @@ class Recorder(ManagedNode):
         for topic, message, stamped in early or ():
             self._take(topic, message, stamped=stamped)
 
+    def _serve_mark(self, mark: str, _request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        if self._recorder is None:
+            response.message = "refused: nothing is recorded"
+        elif mark != BEGIN and self._mark != BEGIN:
+            response.message = "refused: no episode is under way"
+        else:
+            again = self._mark == BEGIN
+            self._set_mark(mark)
+            response.success = True
+            response.message = {
+                BEGIN: f"episode {self._kept + 1} begins{' again' * again}",
+                SUCCESS: f"episode {self._kept} is kept",
+                DISCARD: f"episode {self._kept + 1} is discarded",
+            }[mark]
+        return response
+
+    def _set_mark(self, mark: str) -> None:
+        self._mark, message = mark, String(data=mark)
+        self._kept += mark == SUCCESS
+        self._take(self.resolve_topic_name(EPISODE), serialize_message(message), stamped=False)
+        self._marks.publish(message)
+
     def _on_problem(self, sentence: str) -> None:
         self._finished = sentence
         self.last_error = sentence
@@ -307,6 +344,7 @@ class Recorder(ManagedNode):
         status.add("messages_written", report.written)
         status.add("messages_dropped", report.dropped)
         status.add("nodes_noted", len(self.noted_nodes))
+        status.add("episodes_kept", self._kept)
 
 
 def _stamp_ns(data: bytes) -> int:

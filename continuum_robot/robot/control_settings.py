@@ -20,6 +20,7 @@ LAWS = (*COMPILED_LAWS, STATICS_LAW)
 """Of all controllers of this package; the last one gives displacements."""
 FASTEST_INTEGRAL_PER_S = 20.0
 BY_MODEL, BY_LOAD = "model", "load"
+POLICY_ACTIONS = ("clarke", "tension", "displacement")
 REFERENCE_KINDS = ("chirp", "steps", "circle", "rest_to_rest", "hold", "csv")
 
 
@@ -61,6 +62,43 @@ class InverseDynamicsSettings:
         "bandwidth of the disturbance observer; 0: none", default=25.0, ge=0, le=1000, live=True
     )
     friction: float = quantity("fraction of the motors' dry friction fed forward", default=0.7, ge=0, le=1, live=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySettings:
+    """A learned policy that moves the robot: by references for the law, or by commands in its place."""
+
+    model: str = quantity(
+        "ONNX file, from this file's folder; its inputs are named as observations, its output as the action", default=""
+    )
+    function: str = quantity(
+        "instead of a model, module:name of a Python function: observations by name to the action", default=""
+    )
+    observations: tuple[str, ...] = quantity("what a function sees; the names are in docs/learning.md", default=())
+    action: str = quantity("what a function gives", default="", choices=("", *POLICY_ACTIONS))
+    rate_hz: float = quantity("how often it is asked", default=50.0, ge=0.1, le=4000)
+    delay_s: float = quantity(
+        "time from an observation to the action that answers it, in which it has to be computed; 0: half a period",
+        default=0.0,
+        ge=0,
+        le=5,
+    )
+    late_s: float = quantity(
+        "how much later an action may be: the last one holds meanwhile, then the law takes over",
+        default=0.1,
+        ge=0,
+        le=5,
+    )
+
+    def __post_init__(self) -> None:
+        if bool(self.model) == bool(self.function):
+            raise refuse("model", self.model, "an ONNX file, or else a function")
+        for key in ("observations", "action"):
+            if bool(getattr(self, key)) != bool(self.function):
+                expected = "what the function has" if self.function else "none: the model says it"
+                raise refuse(key, getattr(self, key), expected)
+        if self.delay_s > 1 / self.rate_hz:
+            raise refuse("delay_s", self.delay_s, f"at most one period of rate_hz, {1 / self.rate_hz:g} s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +154,9 @@ class ControlSettings:
     )
     inverse_dynamics: InverseDynamicsSettings = quantity(
         "of that law; the fractions fed forward are not", factory=InverseDynamicsSettings
+    )
+    policy: PolicySettings | None = quantity(
+        "a policy that moves the robot; the law serves it, and takes over where it fails", default=None
     )
     state_timeout_s: float = quantity(
         "age of a state at which the controller falls silent", default=0.02, ge=0.001, le=5

@@ -97,6 +97,8 @@ class RodConstruction:
         if self.robot.transmission is not None:
             return "the limits of motors that share tendons are Python code"
         law = PID_LAW if self.robot.control is None else self.robot.control.law
+        if self.robot.control is not None and self.robot.control.policy is not None:
+            return "the policy is asked by Python code"
         return "" if law in COMPILED_LAWS else f"the controller {law} is Python code"
 
     @property

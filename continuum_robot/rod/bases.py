@@ -13,6 +13,7 @@ the order appends coefficients and leaves the others' meaning. In the families o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import TypeAlias
@@ -49,9 +50,11 @@ def basis_matrix(basis: Basis, ratio: float) -> Vector:
 
 def gauss_legendre(count: int, end: float = 1.0) -> tuple[Vector, Vector]:
     """Nodes and weights of Gauss-Legendre quadrature on [0, ``end``], each of shape (count,)."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
+    nodes, weights = _leggauss(count)
     return end * (nodes + 1) / 2, end * weights / 2
 
+
+_leggauss = functools.cache(np.polynomial.legendre.leggauss)
 
 Weights: TypeAlias = ArrayLike | Callable[[float], ArrayLike]
 """Of the six strains, (6,), or that at a fraction of the segment's length."""

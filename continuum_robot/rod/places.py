@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +21,10 @@ class RodPlaces:
 
     def __init__(self, robot: Robot, stations_m: Sequence[float] = ()) -> None:
         self.robot, self._known = robot, tuple(stations_m)
-        self._look = _Look(robot, self._known)
+
+    @cached_property
+    def _look(self) -> _Look:
+        return _Look(self.robot, self._known)
 
     def prepare(self, s_m: float) -> None:
         """Take some milliseconds now to make one more place, of arc length ``s_m``, as quick as those known before."""

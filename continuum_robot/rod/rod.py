@@ -32,7 +32,7 @@ from continuum_robot.rod.kernel.arrays import MASS, RodArrays, body_of, point_lo
 from continuum_robot.rod.kernel.reference import Terms
 from continuum_robot.rod.loads import Load
 from continuum_robot.rod.statics import Equilibrium, Stops, equilibrium
-from continuum_robot.rod.stations import Frames, Stations, Strains
+from continuum_robot.rod.stations import Frames, Stations, Strains, TipSteps
 
 Vector = NDArray[np.float64]
 Progress: TypeAlias = Callable[[float], None]
@@ -536,6 +536,11 @@ class Rod:
     @cached_property
     def _strains(self) -> Strains:
         return Strains(self.arrays)
+
+    @property
+    def tip_steps(self) -> TipSteps:
+        """The way to its tip, for the tips of many such rods at once."""
+        return TipSteps.of(self._strains)
 
     @cached_property
     def cross_sections(self) -> CrossSections:

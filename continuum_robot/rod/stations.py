@@ -38,6 +38,7 @@ class Strains:
 
     def __init__(self, arrays: RodArrays) -> None:
         self._arrays, phi = arrays, iter(arrays.phi)
+        self.rest, self.step_m = arrays.rest.reshape(-1, 3, 6), arrays.step_m
         self.basis = np.zeros((len(arrays.node), 3, 6, arrays.n))
         place = 0
         for first, count, places, _, _ in arrays.piece:
@@ -76,6 +77,42 @@ class Strains:
             f"at most {REACH_RAD * longest:.3g} rad, to which the rod's frames hold: unload it, or describe it by more"
             " segments or nodes",
         )
+
+
+class TipSteps(NamedTuple):
+    """The way to the tip of a rod, or of many with as many steps: strains at three Gauss points of each step.
+
+    Attributes
+    ----------
+    rest : at c = 0, (..., steps, 3, 6)
+    basis : by c, (..., steps, 3, 6, n)
+    step_m : lengths, (..., steps), m
+    """
+
+    rest: Vector
+    basis: Vector
+    step_m: Vector
+
+    @classmethod
+    def of(cls, strains: Strains) -> TipSteps:
+        """Of one rod; where the strain is constant from one step to the next these are one."""
+        rest, basis, step_m = strains.rest, strains.basis, strains.step_m
+        both = np.concatenate([rest[..., None], basis], axis=-1)
+        constant = (both == both[:, :1]).all(axis=(1, 2, 3))
+        goes_on = constant[1:] & constant[:-1] & (both[1:] == both[:-1]).all(axis=(1, 2, 3))
+        first = np.flatnonzero(np.concatenate([[True], ~goes_on]))
+        return cls(rest[first], basis[first], np.add.reduceat(step_m, first))
+
+    def tips(self, c: Vector) -> Vector:
+        """Places of the tips at coefficients (robots, n), of one rod or as many as there are; (robots, 3), m."""
+        strains = self.rest + (self.basis * c[:, None, None, None, :]).sum(axis=-1)
+        robots, count = strains.shape[:2]
+        step_m = np.broadcast_to(self.step_m, (robots, count))
+        steps = reference.steps(strains.reshape(-1, 3, 6), step_m.reshape(-1)).reshape(robots, count, 4, 4)
+        place = steps[:, -1, :3, 3]
+        for k in range(count - 2, -1, -1):
+            place = steps[:, k, :3, 3] + (steps[:, k, :3, :3] * place[:, None, :]).sum(axis=-1)
+        return place
 
 
 class Stations:

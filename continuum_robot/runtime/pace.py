@@ -143,6 +143,15 @@ class VirtualPace(UntimedPace):
             self._on_failure(error)
             raise
 
+    def go_on(self, cycle_s: float) -> None:
+        """Cycles have run elsewhere, the last of them at ``cycle_s``, s."""
+        self._now_s = self._cycle_s = cycle_s
+
+    @property
+    def cycle_s(self) -> float:
+        """When the newest cycle began, s."""
+        return self._cycle_s
+
     def pass_time(self, duration_s: float) -> None:
         """Let time pass without a cycle."""
         end_s = self._now_s + duration_s

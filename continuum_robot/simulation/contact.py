@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What touches the simulated robot: a compliant wall, a sphere, a hand that pushes; with friction, at any arc length.
+"""What touches the simulated robot: a compliant wall, sphere or tube, a hand that pushes; with friction, at any arc
+length.
 
-A contact acts on one location of the backbone, given by arc length or by a disk. For walls and spheres the robot's
-surface there is a sphere of ``body_radius_m`` around the backbone, or around a point beside it that turns with it, as
-of a disk's rim. The normal force goes through the sphere's centre and the friction acts at the surface, so that they
-have moments. The wrench on the robot is known exactly, for tests and reports.
+A contact acts on one location of the backbone, given by arc length or by a disk. For all but pushes the robot's surface
+there is a sphere of ``body_radius_m`` around the backbone, or around a point beside it that turns with it, as of a
+disk's rim. The normal force goes through the sphere's centre and the friction acts at the surface, so that they have
+moments. The wrench on the robot is known exactly, for tests and reports.
 
 The normal force is k d max(1 + a d', 0) for the penetration d (Hunt and Crossley), which is continuous at touch-down
 and never pulls; friction is Coulomb's, rounded off below 1 cm/s.
@@ -30,7 +31,7 @@ from continuum_robot.robot.schema import Source, quantity, read, refuse
 Vector = NDArray[np.float64]
 
 
-KINDS = ("wall", "sphere", "push")
+KINDS = ("wall", "sphere", "tube", "push")
 
 
 FRAMES = ("base", "disk")
@@ -43,6 +44,7 @@ FRICTION_SPEED_M_PER_S = 0.01
 _KEYS = {
     "wall": ("point_m", "normal"),
     "sphere": ("center_m", "sphere_radius_m"),
+    "tube": ("mouth_m", "inwards", "inner_radius_m"),
     "push": ("force_n",),
 }
 
@@ -80,6 +82,14 @@ class Contact:
         "sphere: centre in the base frame", "m", default=None, length=3, ge=-100, le=100
     )
     sphere_radius_m: float | None = quantity("sphere: radius", "m", default=None, gt=0, le=100)
+    mouth_m: tuple[float, ...] | None = quantity(
+        "tube: centre of its mouth in the base frame; it is a straight hole in a wall", "m",
+        default=None, length=3, ge=-100, le=100,
+    )  # fmt: skip
+    inwards: tuple[float, ...] | None = quantity(
+        "tube: direction into it in the base frame, of any length", "", default=None, length=3, ge=-1e6, le=1e6
+    )
+    inner_radius_m: float | None = quantity("tube: radius of the hole", "m", default=None, gt=0, le=100)
     force_n: tuple[float, ...] | None = quantity("push: force", "N", default=None, length=3, ge=-1e5, le=1e5)
     frame: str = quantity("push: frame of the force", default="base", choices=FRAMES)
     ramp_s: float = quantity("push: time in which it rises, and falls at the end", "s", default=0.1, ge=0, le=1000)
@@ -112,8 +122,10 @@ class Contact:
                         f"this key, as kind is {kind}" if kind == self.kind else f"nothing, as kind is {self.kind}"
                     )
                     raise refuse(key, getattr(self, key), expected)
-        if self.normal is not None and not np.linalg.norm(self.normal) > 0:
-            raise refuse("normal", self.normal, "a direction, not zero")
+        for key in ("normal", "inwards"):
+            direction = getattr(self, key)
+            if direction is not None and not np.linalg.norm(direction) > 0:
+                raise refuse(key, direction, "a direction, not zero")
         if self.end_s is not None and self.end_s <= self.start_s:
             raise refuse("end_s", self.end_s, f"later than start_s = {self.start_s:g} s")
 
@@ -171,7 +183,7 @@ class ContactLoad:
 
 
 def contact_force(gap: float, gap_rate: float, slip: Vector, law: tuple[float, float, float]) -> tuple[float, Vector]:
-    """Normal force and friction of a wall or sphere."""
+    """Normal force and friction of what gives way."""
     stiffness, dissipation, friction = law
     normal = stiffness * max(-gap, 0.0) * max(1 - dissipation * gap_rate, 0.0)
     speed = math.sqrt(slip[0] ** 2 + slip[1] ** 2 + FRICTION_SPEED_M_PER_S**2)
@@ -205,6 +217,9 @@ class _Touch:
             distance = float(np.linalg.norm(apart))
             normal = apart / distance if distance > 0 else rotation[:, 0]
             gap_m = distance - contact.sphere_radius_m - contact.body_radius_m
+        elif contact.mouth_m is not None and contact.inwards is not None and contact.inner_radius_m is not None:
+            normal, distance = _from_tube(position - contact.mouth_m, np.array(contact.inwards), contact.inner_radius_m)
+            gap_m = distance - contact.body_radius_m
         across = hat(normal)
         first = across[:, np.argmin(np.abs(normal))]
         first = first / math.sqrt(first @ first)
@@ -238,6 +253,25 @@ class _Touch:
         return ContactLoad(contact.name, s_m, bool(np.any(force)), wrench, force, float(penetration_m))
 
 
+def _from_tube(apart: Vector, inwards: Vector, radius_m: float) -> tuple[Vector, float]:
+    """Direction away from a wall with a hole at a place ``apart`` from the mouth, and how far away it is, m."""
+    axis = inwards / np.linalg.norm(inwards)
+    depth_m = float(axis @ apart)
+    across = apart - depth_m * axis
+    off_axis_m = float(np.linalg.norm(across))
+    if off_axis_m == 0:  # any direction across
+        across = hat(axis)[np.argmin(np.abs(axis))]
+    outwards = across / np.linalg.norm(across)
+    to_hole_m = off_axis_m - radius_m
+    if to_hole_m < 0 and depth_m < 0:  # before the mouth, whose rim is nearest
+        from_rim = to_hole_m * outwards + depth_m * axis
+        distance = math.hypot(to_hole_m, depth_m)
+        return from_rim / distance, distance
+    if to_hole_m < 0 or 0 <= to_hole_m < depth_m:
+        return -outwards, -to_hole_m
+    return -axis, -depth_m
+
+
 class PlantContacts:
     """Contacts as the plant integrates them.
 
@@ -256,8 +290,8 @@ class PlantContacts:
         self.size = self._n + len(self._compliant) * self._slot if self.contacts else 0
 
     def parameters(self, model: Kinematics, c: Vector, c_rate: Vector, time_s: float) -> tuple[Vector, Vector]:
-        """For a step from the state ``c``: c and of each wall and sphere gap (m), law, gradient of the gap (n,) and of
-        the slip (2, n); and the pushes' force (n,).
+        """For a step from the state ``c``: c and of all but pushes gap (m), law, gradient of the gap (n,) and of the
+        slip (2, n); and the pushes' force (n,).
         """
         values, push = [c], np.zeros(self._n)
         for contact, s_m in zip(self.contacts, self.locations_m, strict=True):
@@ -275,7 +309,7 @@ class PlantContacts:
         return np.concatenate(values), push
 
     def surfaces(self, parameters: Vector) -> Iterator[tuple[float, tuple[float, float, float], Vector, Vector]]:
-        """Of every wall and sphere gap (m), law, gradient of the gap (n,) and Jacobian of the slip (2, n).
+        """Of all but pushes gap (m), law, gradient of the gap (n,) and Jacobian of the slip (2, n).
 
         The law is that of :attr:`Contact.law`, all zeros where the contact is not there.
         """

@@ -88,6 +88,7 @@ class MovingRod:
         self._friction = friction if friction is not None and friction.capstan_count else None
         self._hysteresis = hysteresis if hysteresis is not None and hysteresis.acts else None
         self._state = np.zeros(3 * n + 4 * count)
+        self.strains = self._state[: 2 * n]
         self.c, self.c_rate, self.momentum = self._state[: 3 * n].reshape(3, n)
         tendons = self._state[3 * n :].reshape(4, count)
         self.spooled_m, self.speed_m_per_s, self.current_a, self.tension_n = tendons
@@ -173,6 +174,10 @@ class MovingRod:
             self._elements = KNOTS * travel, STIFFNESSES[:, None] * motor.coulomb_n / travel
             spool.elements, (spool.reach, spool.slip) = ELEMENTS, map(kernel.at, self._elements)
         return spool
+
+    def turn_rotors(self, phase_rad: Vector) -> None:
+        """Other angles of the motors' cogging at the straight configuration, (N,), rad."""
+        self._phase[:] = phase_rad
 
     @property
     def addresses(self) -> tuple[int, int, int, int]:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ContinuumRobotError, ParameterError
 from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
-from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
+from continuum_robot.rod.rod import Rod
+from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody, diverged
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
@@ -69,6 +70,7 @@ class Plant:
     motor_free : 1 for a sound motor, 0 for one that is stuck, shape (N,); may be written
     current_limit_a : largest current of each motor, shape (N,), A; may be written
     newton_per_ampere : tension for the current of each motor, shape (N,), N/A, in the driver's order
+    wiring : what differs between its motors and those that the driver believes
     contacts_from_s : plant time at which the contacts' own time begins, 0 normally, s; may be written
 
     Raises
@@ -96,8 +98,8 @@ class Plant:
         self._size, self._tendons = robot.coefficient_count, robot.tendon_count
         self._contacts = PlantContacts(robot, contacts)
         self._no_force, self._coupling = np.zeros(self._size), coupling_of(robot)
-        self._wiring = Wiring(robot, self._coupling)
-        self._wired = actuation == "motors" and not self._wiring.right
+        self.wiring = Wiring(robot, self._coupling)
+        self._wired = actuation == "motors" and not self.wiring.right
         check_plant_settings(robot, self.LEVEL, self._coupling)
         self._fastest_m_per_s = np.zeros(self._tendons)  # without such a limit
         if robot.actuators is not None:
@@ -108,7 +110,7 @@ class Plant:
         self.motor: MotorModel | None = None
         if actuation == "motors" and robot.actuators is not None:
             # A motor brings its own mechanics to whichever tendon it really pulls.
-            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng, self._wiring.to_tendons)
+            self.motor = MotorModel.from_actuators(robot.actuators, self._tendons, rng, self.wiring.to_tendons)
             self.newton_per_ampere = robot.actuators.each("newton_per_ampere", self._tendons)
         self._body: PlantBody = self._make_body(progress)
         self.substep_s = self._body.substep_s
@@ -144,6 +146,16 @@ class Plant:
         self._asked = self._allowed = np.zeros(self._tendons)
         self.contacts_from_s = 0.0
 
+    def restart(self, rng: np.random.Generator) -> None:
+        """Be what a new one with this generator is: :meth:`reset`, with other angles of the rotors."""
+        self.reset()
+        body = self._body
+        if not isinstance(body, RodBody):
+            raise ParameterError("plant", type(self).__name__, "a rod; others have to be made anew")
+        if self.motor is not None:
+            self.motor.cogging_phase_rad[:] = rng.uniform(0, 2 * np.pi, self._tendons)
+            body.moving.turn_rotors(self.motor.cogging_phase_rad)
+
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """Integrate with constant commands.
 
@@ -177,20 +189,25 @@ class Plant:
 
     @property
     def ordinary_body(self) -> RodBody | None:
-        """The rod, where tensions are commanded to motors that are what the driver believes them; else None."""
+        """The rod, where tensions are commanded to motors that each pull a tendon; else None."""
         body = self._body
-        usual = not (self.has_servos or self._wired or self._is_bounded or self._coupling is not None)
+        usual = not (self.has_servos or self._is_bounded or self._coupling is not None)
         return body if usual and isinstance(body, RodBody) and body.ordinary else None
 
     def step(self, step: Any, duration_s: float) -> None:
         """As :meth:`advance`, by a compiled :class:`.BoardStep` of its ordinary body, which has the command."""
-        body = self._body
-        if not isinstance(body, RodBody):
-            raise ParameterError("plant", type(body).__name__, "a rod")
         steps = max(1, math.ceil(duration_s / self.substep_s * (1 - 1e-3)))
         if not step.advance(duration_s, steps):
-            raise body.diverged(unsolved(), self._time_s)
+            raise self.diverged()
         self._time_s += duration_s
+
+    def moved(self, time_s: float) -> None:
+        """Steps of its ordinary body elsewhere have brought it to a time, s."""
+        self._time_s = time_s
+
+    def diverged(self) -> ContinuumRobotError:
+        """The error of a step of the rod that has no solution."""
+        return diverged(self.robot, self._time_s, f"reduce the gains ({unsolved()})")
 
     @property
     def is_pushed(self) -> bool:
@@ -204,8 +221,8 @@ class Plant:
     def _drive(self, force: Vector) -> Drive:
         free, largest_a, offset_m = self.motor_free, self.current_limit_a, self.tendon_offset_m
         if self._wired:
-            free, largest_a = self._wiring.to_tendons(free), self._wiring.to_tendons(largest_a)
-            offset_m = offset_m + self._wiring.slack_m
+            free, largest_a = self.wiring.to_tendons(free), self.wiring.to_tendons(largest_a)
+            offset_m = offset_m + self.wiring.slack_m
         return Drive(
             self._input,
             force,
@@ -290,7 +307,7 @@ class Plant:
             self._asked, self._allowed = command, np.maximum(command, 0.0)  # a tendon cannot push
             return self._allowed
         if self.has_servos:
-            return self._wiring.pulled(command, self.displacement) if self._wired else command
+            return self.wiring.pulled(command, self.displacement) if self._wired else command
         if self._coupling is not None:
             radius = self._coupling.radius_at(self.displacement)
             command = self._coupling.each_tendons(self._coupling.forces(command) * radius)
@@ -300,7 +317,7 @@ class Plant:
             least, most = np.clip((least - slower, most - slower), least, most)
         allowed = np.minimum(np.maximum(current, least), most)
         self._asked, self._allowed = current, allowed
-        return self._wiring.driven(allowed) if self._wired else allowed
+        return self.wiring.driven(allowed) if self._wired else allowed
 
     # --- what can be seen
 
@@ -313,6 +330,13 @@ class Plant:
     def limited(self) -> NDArray[np.bool_]:
         """Where the latest tension was beyond what the motors give, or negative, shape (N,)."""
         return np.asarray(self._allowed != self._asked)
+
+    @property
+    def rod(self) -> Rod:
+        """What moves, of a plant whose body is a rod of this package."""
+        if not isinstance(self._body, RodBody):
+            raise ParameterError("plant", type(self).__name__, "a rod")
+        return self._body.moving.rod
 
     @property
     def tendon_count(self) -> int:
@@ -345,7 +369,7 @@ class Plant:
         if self.motor is None:
             return self._body.rod_displacement
         spooled: Vector = self._body.spools[0]
-        return self._wiring.seen(spooled) if self._wired else spooled
+        return self.wiring.seen(spooled) if self._wired else spooled
 
     @property
     def velocity(self) -> Vector:
@@ -353,7 +377,7 @@ class Plant:
         if self.motor is None:
             return self._body.rod_velocity
         rate: Vector = self._body.spools[1]
-        return self._wiring.seen_rate(rate) if self._wired else rate
+        return self.wiring.seen_rate(rate) if self._wired else rate
 
     @property
     def current(self) -> Vector:
@@ -361,7 +385,7 @@ class Plant:
         if self.motor is None:
             return np.full(self._tendons, np.nan)
         current: Vector = self._body.spools[2]
-        return self._wiring.measured(current) if self._wired else current
+        return self.wiring.measured(current) if self._wired else current
 
     @property
     def rod_displacement(self) -> Vector:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,12 @@ class Wiring:
         unchanged = self._motor == np.arange(count)
         exact = (self._ratio == 1) & (self._gain == 1) & (self._offset_a == 0)
         self.right = bool((unchanged & exact).all() and not self.slack_m.any())
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What makes it up, of motors that pull one tendon each, for code that does what the methods do."""
+        parts = {"ratio": self._ratio, "gain": self._gain, "zero_a": self._offset_a, "slack_m": self.slack_m}
+        return {"motor": self._motor, **{name: np.array(values, float) for name, values in parts.items()}}
 
     def to_tendons(self, least: Vector) -> Vector:
         """What stands for each motor, the least of its tendons' values, for the tendons that it really pulls."""

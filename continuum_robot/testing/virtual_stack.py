@@ -33,6 +33,7 @@ from continuum_robot.simulation.devices.sensors import SimulatedStringEncoders
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
 from continuum_robot.simulation.plant import Plant
 from continuum_robot.simulation.wire.hardware import SimulatedHardware
+from continuum_robot.testing.free_run import FreeRun
 
 Array = NDArray[np.float64]
 Way = Callable[[float], ClarkeReference]
@@ -52,6 +53,18 @@ def load_controlled_robot(name: str) -> Robot:
     if robot.actuators is None or robot.control is None or robot.limits is None:
         raise ParameterError("robot", name, "a robot whose file has actuators, limits and control")
     return robot
+
+
+@dataclass(frozen=True)
+class SteadyReference:
+    """A reference that moves at a steady velocity from a position: both (n,), m and m/s."""
+
+    position: Array
+    velocity: Array
+
+    def __call__(self, time_s: float) -> ClarkeReference:
+        """Where it is after a time, s."""
+        return ClarkeReference(self.position + time_s * self.velocity, self.velocity, np.zeros(self.position.size))
 
 
 class SlowReference:
@@ -190,56 +203,96 @@ class VirtualStack(QuietWatcher):
             raise ParameterError("level", level, f"{DYNAMICS} or {WIRE}")
         if monitor is not None and estimator is None:
             raise ParameterError("monitor", "alone", "an estimator of the shape beside it")
-        self.robot, self.seed = believed or robot, seed
+        self.robot = believed or robot
+        self.on_cycle = on_cycle
+        self._simulated, self._estimator, self._monitor = robot, estimator, monitor
+        self._safety_settings = safety_settings
+        self.period_s = cycle_period_s(self.robot)
+        self.hardware, self.plant = hardware, plant
+        self._given = plant is not None
+        if level == WIRE and hardware is None:
+            rng = np.random.default_rng(seed)
+            self.hardware = SimulatedHardware(robot, plant, rng, strings=estimator is not None and bool(robot.strings))
+        self._form = self._make_form(controller)
+        self.controller: Any
+        if controller is None:
+            self.controller = controller_of(self.robot, self._form.parts, robot_model(self.robot).feedforward)
+        else:
+            self.controller = ForeignController(controller, self.robot)
+        self._begin(seed)
+
+    def _begin(self, seed: int) -> None:
+        """Everything anew but the controller, and a plant that there is."""
+        robot, self.seed, plant = self._simulated, seed, self.plant
         self.faults: list[tuple[float, str]] = []
         self.shape: Any = None
         self.contact: ContactEstimate | None = None
-        self.on_cycle = on_cycle
-        self._estimator, self._monitor = estimator, monitor
         self._way: Way | None = None
         self._way_from_s = 0.0
+        self._command: Array | None = None
         self._look: Look | None = None
         self._row: list[float] = []
-        self.period_s = cycle_period_s(self.robot)
         self.pace = VirtualPace(self.period_s, 0.0, self.on_step)
         rng = np.random.default_rng(seed)
-        if level == WIRE and hardware is None:
-            hardware = SimulatedHardware(robot, plant, rng, strings=estimator is not None and bool(robot.strings))
-        self.hardware = hardware
         self.actuators: Any
-        if hardware is None:
+        if self.hardware is None:
             if plant is None and mechanism_body(robot) is None:
                 plant = Plant(robot, rng=rng)
+            elif plant is not None and not self._given:
+                plant.restart(rng)
             self.actuators = SimulatedTendonActuators(robot, plant, rng)
         else:
-            hardware.open()
-            hardware.step(0.0)
-            plant = hardware.plant
-            self.actuators = hardware.tendon_actuators(clock=self.pace.now_s, sleep=self.pace.pass_time)
+            self.hardware.open()
+            self.hardware.step(0.0)
+            plant = self.hardware.plant
+            self.actuators = self.hardware.tendon_actuators(clock=self.pace.now_s, sleep=self.pace.pass_time)
         self.plant = plant
         self._strings: Any = None
         self.actuators.open()
-        if hardware is None:
+        if self.hardware is None:
             self.actuators.read(0.0)  # its time begins
-        form = self._form(controller)
-        safety = make_safety(self.robot, form, safety_settings, period_s=self.period_s)
+        form = self._form
+        safety = make_safety(self.robot, form, self._safety_settings, period_s=self.period_s)
         self.loop = make_loop(self.robot, self.actuators, self, self.pace, form=form, safety=safety)
-        self.controller: Any
-        if controller is None:
-            self.controller = controller_of(self.robot, form.parts, robot_model(self.robot).feedforward)
-        else:
-            self.controller = ForeignController(controller, self.robot)
         timeout_s = self.robot.control_settings.state_timeout_s
         self._input = form.parts.ReferenceInput(self.robot.coordinate_count, blend_s=0.0)
         self.control = form.parts.ControllerCycle(self.controller, self._input, timeout_s, self.period_s)
         self.loop.cycle.attach(self.control)
-        if estimator is not None and robot.strings:
+        self.free_run: FreeRun | None = None
+        own = type(self).on_step is VirtualStack.on_step and type(self).on_row is VirtualStack.on_row
+        if own and form.compiled and isinstance(self.actuators, SimulatedTendonActuators):
+            self.free_run = FreeRun(form.parts, self.loop, self.pace, self.actuators, self._input)
+        if self._estimator is not None and robot.strings:
             self._strings = self._string_encoders(robot)
             self._strings.open()
         self.loop.start()
         self.step()
 
-    def _form(self, controller: Controller | None) -> Form:
+    def restart(self, seed: int, robot: Robot | None = None) -> None:
+        """Be a new stack at time 0: to the last bit what one of that seed would be, in a tenth of the time.
+
+        A controller of your own goes on; its ``reset`` is called when it starts.
+
+        Parameters
+        ----------
+        seed : of the devices' noise and the rotors' angles
+        robot : what the devices and the plant are from now on; None: what they were
+
+        Raises
+        ------
+        ParameterError : at level "wire", with an estimator or with a plant of yours: make a new stack
+        """
+        if self.hardware is not None or self._estimator is not None or self._given:
+            raise ParameterError("restart", "wired, with an estimator or a plant of yours", "a new VirtualStack")
+        self.loop.stop()
+        self.loop.close()
+        if robot is not None:
+            self._simulated = robot
+        if self.plant is not None and self.plant.robot is not self._simulated:
+            self.plant = None
+        self._begin(seed)
+
+    def _make_form(self, controller: Controller | None) -> Form:
         """Compiled where all that is in the cycle can be."""
         robot = self.robot
         reason = robot.traits.without_compiled_cycle or ("" if controller is None else "the controller is Python code")
@@ -283,6 +336,11 @@ class VirtualStack(QuietWatcher):
         )
 
     @property
+    def newest_row(self) -> list[float]:
+        """All numbers of the newest cycle; ``loop.row`` states what stands where."""
+        return self._row
+
+    @property
     def reading(self) -> TendonReading | None:
         """Newest reading, displacements from home; None where the devices could not be read."""
         return self.loop.reading
@@ -310,8 +368,27 @@ class VirtualStack(QuietWatcher):
         self.pace.run_one()
 
     def run(self, duration_s: float) -> None:
-        """Let cycles run for a time, s."""
-        self.pace.run(duration_s)
+        """Let cycles run for a time, s; where nothing in them needs Python code, they run compiled alone."""
+        left = round(duration_s / self.period_s)
+        while left > 0 and self.loop.running:
+            done = self.free_run.run(left) if self.free_run is not None and self.steer(self.free_run) else 0
+            if not done:
+                self.step()
+            left -= done or 1
+
+    def steer(self, free: FreeRun) -> bool:
+        """Let cycles that run free follow or obey what this stack's do; False where they need Python code for it."""
+        if self.on_cycle is not None or self._look is not None or self._estimator is not None:
+            return False
+        if self._command is not None:
+            free.cycles.obey(self._command)
+        elif self._way is None:
+            free.cycles.leave()
+        elif isinstance(self._way, SteadyReference):
+            free.cycles.follow(np.array([*self._way.position, *self._way.velocity, self._way_from_s]))
+        else:
+            return False
+        return True
 
     def run_until(self, condition: Callable[[], object], timeout_s: float) -> bool:
         """Let cycles run until the condition holds, ``timeout_s`` (s) at most; whether it does."""
@@ -323,10 +400,14 @@ class VirtualStack(QuietWatcher):
 
     # --- what a user does
 
-    def activate(self) -> None:
-        """Switch on, take up slack and let the controller hold where the robot is. Raises :class:`DeviceError`."""
+    def activate(self, *, take_up: bool = True) -> None:
+        """Switch on, take up slack and let the controller hold where the robot is. Raises :class:`DeviceError`.
+
+        Without ``take_up`` the controller itself pulls: a simulated robot that was not moved yet has no slack.
+        """
         self.loop.switch_on()
-        self.loop.take_up_slack(TAKE_UP_FRACTION, lambda _sentence: None)
+        if take_up:
+            self.loop.take_up_slack(TAKE_UP_FRACTION, lambda _sentence: None)
         self.loop.obey()
         self.loop.cycle.control_now(on=True)
 
@@ -336,28 +417,49 @@ class VirtualStack(QuietWatcher):
         self.loop.ramp_down(lambda _sentence: None)
         self.loop.power_off()
 
-    def follow(self, way: Way | None, duration_s: float = 0.0, look: Look | None = None) -> None:
+    def follow(
+        self, way: Way | None, duration_s: float = 0.0, look: Look | None = None, *, since_s: float | None = None
+    ) -> None:
         """Let the controller follow a reference, by the time since this call, from now on and for a while.
 
         Parameters
         ----------
-        way : time, s -> reference of the Clarke coordinates, m; None: there is none from now on
+        way : time, s -> reference of the Clarke coordinates, m, such as :class:`SteadyReference`, with which cycles
+            run without Python code between them; None: there is none from now on
         duration_s : lets so much time pass, s; 0: none, the motion only begins
         look : called with this object after every cycle meanwhile, beside ``on_cycle``
+        since_s : when the reference's time began, s; None: now
 
         Raises
         ------
         ContinuumRobotError : a fault latched meanwhile or before
         """
-        self._way, self._way_from_s = way, self.now_s
+        self._way, self._way_from_s = way, self.now_s if since_s is None else since_s
         if duration_s <= 0:
             return
         self._look = look
-        self.pace.run(duration_s)
+        self.run(duration_s)
         self._look = None
         if self.faults:
             time_s, name = self.faults[0]
             raise ContinuumRobotError(f"{name} latched at {time_s:.3f} s")
+
+    def command(self, command: Array | None) -> None:
+        """Command the tendons in the controller's place from now on, as a program of your own does over
+        ``tendon_commands``, within all limits.
+
+        Parameters
+        ----------
+        command : (N,), N, or m where the actuators take displacements; in every cycle the answer to the newest state;
+            None: the controller commands again
+        """
+        given = None if command is None else np.array(command, dtype=float)
+        if given is not None and given.shape != (self.robot.tendon_count,):
+            raise ParameterError("command", command, f"{self.robot.tendon_count} values, one a tendon")
+        if (given is None) != (self._command is None):
+            self.loop.cycle.attach(self.control if given is None else None)
+            self.loop.cycle.control_now(on=given is None)
+        self._command = given
 
     def inject(self, fault: str, tendon: int = -1, magnitude: float = 0.0, duration_s: float = 0.0) -> None:
         """Let a device or a tendon fail from the next step on.
@@ -414,7 +516,10 @@ class VirtualStack(QuietWatcher):
         """Time has come to ``now_s``, s; called before each cycle, and while the driver waits for a device."""
         if self.hardware is not None and self.hardware.motors is not None:
             self.hardware.step(now_s)
-        if self._way is not None:
+        if self._command is not None:
+            cycle = self.loop.cycle
+            cycle.command(self._command.tolist(), now_s, cycle.cycles)
+        elif self._way is not None:
             self._input.receive(self._way(now_s - self._way_from_s), now_s)
 
     def on_change(self, new_faults: Sequence[str]) -> None:

@@ -443,7 +443,7 @@ class VirtualStand(VirtualStack):
         if kind.recovery == POWER:
             self.inject("board.reboot", self.tendon)
 
-    def restart(self, *, clear: bool = True) -> None:
+    def reset_stack(self, *, clear: bool = True) -> None:
         """Reset the stack: close the driver, clear, open. Raises :class:`ContinuumRobotError`."""
         if clear:
             self.actuators.close()
@@ -463,7 +463,7 @@ class VirtualStand(VirtualStack):
             self.power_off()
             self.repair(kind)
             self.run(SETTLE_S)
-            self.restart()
+            self.reset_stack()
             if kind.recovery in (kinds.HOME, POWER):
                 self.drive(Homing(self.pluggable.robot, QUICK_HOMING))
                 self.run(0.02)

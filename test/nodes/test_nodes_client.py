@@ -20,6 +20,7 @@ from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from continuum_robot.app.client.stack_link import StackLink
+from continuum_robot.app.recordings.dataset import load_recording
 from continuum_robot.app.teleop.devices import Command, DeviceReading
 from continuum_robot.app.teleop.session import JoyTopic, screen
 from continuum_robot.app.teleop.teleoperator import Teleoperator
@@ -27,7 +28,9 @@ from continuum_robot.client import Robot
 from continuum_robot.control.references import ClarkeReference, reference_columns
 from continuum_robot.errors import DeviceError, ParameterError, RobotFaultError, RobotTimeoutError
 from continuum_robot.identification.weighing_motion import ARCS
-from continuum_robot.nodes.base.spinning import wait_for
+from continuum_robot.nodes.base.spinning import Spinner, wait_for
+from continuum_robot.nodes.recorder import Recorder
+from continuum_robot.nodes.recordings.mcap_file import BEGIN, DISCARD, EPISODE, SUCCESS
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.coordinates import clarke_manifold
 from continuum_robot.robot.loading import load_robot
@@ -462,6 +465,31 @@ def test_the_next_segment_moves_after_its_key(robot, operator):
     operator.device.held, operator.device.axes[1] = True, -1.0
     steer(operator, lambda: robot.state.clarke_m[3] < -0.002)
     np.testing.assert_allclose(robot.state.reference_m[:3], 0.0, atol=1e-9)
+
+
+def test_episodes_are_marked_by_a_button_while_a_recorder_records(robot, operator, make, context, tmp_path):
+    recorder = make(Recorder, robot=str(robot.description.file_name), directory=str(tmp_path), name="run")
+    spinner = Spinner([recorder], context)
+    spinner.start()
+
+    def press(command: Command, until) -> None:
+        operator.device.commands, operator.episode = [command], ""
+        steer(operator, until)
+
+    spinner.run(recorder.trigger_configure)
+    press(Command.EPISODE, lambda: "nothing is recorded" in operator.episode)
+    spinner.run(recorder.trigger_activate)
+    press(Command.DISCARD, lambda: "no episode is under way" in operator.episode)
+    press(Command.EPISODE, lambda: operator.episode == "episode 1 begins" and robot.state.episode)
+    press(Command.EPISODE, lambda: operator.episode == "episode 1 is kept" and not robot.state.episode)
+    press(Command.EPISODE, lambda: operator.episode == "episode 2 begins" and robot.state.episode)
+    press(Command.DISCARD, lambda: operator.episode == "episode 2 is discarded" and not robot.state.episode)
+    press(Command.EPISODE, lambda: robot.state.episode)
+    spinner.run(recorder.trigger_deactivate)
+    assert wait_for(lambda: not robot.state.episode, 20.0)
+    spinner.stop()
+    recording = load_recording(tmp_path / "run", [EPISODE])
+    assert recording.series(EPISODE).texts["data"] == [BEGIN, SUCCESS, BEGIN, DISCARD, BEGIN, DISCARD]
 
 
 def test_it_falls_silent_where_another_program_takes_over(robot, operator):

@@ -27,6 +27,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from continuum_robot.app.recordings.dataset import load_recording, marked_episodes
 from continuum_robot.app.view.controls.parameters import PRETENSION
 from continuum_robot.app.view.controls.steering import PLANE, SLIDERS, TIP, TRAJECTORY
 from continuum_robot.app.view.options import ViewOptions
@@ -210,7 +211,15 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     # Record
     hand.open("Record")
     hand.tick("record", lambda: list(page.options.folder.glob("*/*.mcap")))
+    assert wait_for(lambda: not panel.recording.marks["begin"].disabled, LONG_S), "the page does not see the recorder"
+    hand.press("Begin episode", lambda: page.snapshot.episode)
+    hand.press("Keep episode", lambda: not page.snapshot.episode)
+    hand.press("Begin episode", lambda: page.snapshot.episode)
+    hand.press("Discard episode", lambda: not page.snapshot.episode)
     hand.tick("record", lambda: list(page.options.folder.glob("*/metadata.yaml")))
+    (recorded,) = page.options.folder.glob("*/metadata.yaml")
+    marks = marked_episodes(load_recording(recorded.parent))
+    assert (len(marks.spans), marks.discarded, marks.unfinished) == (1, 1, 0)
     # Stop, reset, start
     hand.press("EMERGENCY STOP", lambda: "estop" in probe.faults())
     probe.wait_for_fault("estop", LONG_S)

@@ -47,7 +47,7 @@ from continuum_robot.nodes.base.spinning import wait_for
 from continuum_robot.nodes.composition import ComposedStack
 from continuum_robot.nodes.recorder import LATCHED, TOPICS
 from continuum_robot.nodes.recordings import writing
-from continuum_robot.nodes.recordings.mcap_file import McapScan
+from continuum_robot.nodes.recordings.mcap_file import EPISODE, McapScan
 from continuum_robot.nodes.recordings.repairing import repair
 from continuum_robot.nodes.recordings.writing import BagRecorder, find_definition
 from continuum_robot.nodes.stack.options import StackOptions
@@ -374,7 +374,8 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
     with AnyReader([folder]) as reader:
         counts = {connection.topic: connection.msgcount for connection in reader.connections}
         types = {connection.topic: connection.msgtype for connection in reader.connections}
-        assert types == {f"/{topic.lstrip('/')}": kind for topic, kind in TOPICS.items()}
+        recorded = TOPICS | {EPISODE: "std_msgs/msg/String"}
+        assert types == {f"/{topic.lstrip('/')}": kind for topic, kind in recorded.items()}
         for topic in ("/tendon_states", "/tendon_commands", "/clarke_state", "/clarke_reference", "/stack_status"):
             assert counts[topic] > 0, topic
         assert counts["/tendon_states"] == counts["/tendon_commands"] == 500
@@ -388,7 +389,7 @@ def test_the_recorder_node_records_the_stack(domain, tmp_path):
             assert (schema.encoding, bool(schema.data)) == ("ros2msg", True), schema.name
         for channel in reader.get_summary().channels.values():
             durability = yaml.safe_load(channel.metadata["offered_qos_profiles"])[0]["durability"]
-            latched = channel.topic.lstrip("/") in LATCHED
+            latched = channel.topic.lstrip("/") in (*LATCHED, EPISODE)
             assert (channel.message_encoding, durability == "transient_local") == ("cdr", latched), channel.topic
         note = {}
         for record in reader.iter_metadata():

@@ -44,6 +44,7 @@ from continuum_robot.msg import ClarkeState, Contact, DriverStatus, Shape, Stack
 from continuum_robot.nodes.base.diagnostics import values_of
 from continuum_robot.nodes.base.spinning import Spinner, dds_error, initialize, wait_for
 from continuum_robot.nodes.base.waiting import AGAIN_S, action_client, call_service
+from continuum_robot.nodes.recordings.mcap_file import EPISODE
 from continuum_robot.nodes.topics import conversions, qos
 from continuum_robot.robot.base_stage import AXES
 from continuum_robot.robot.description import Robot as RobotDescription
@@ -79,13 +80,14 @@ _TOPICS: dict[str, tuple[Any, QoSProfile]] = {
     "stack_status": (StackStatus, qos.latched()),
     "driver_status": (DriverStatus, qos.latched()),
     "reference_writer": (String, qos.latched()),
+    EPISODE: (String, qos.latched()),
     STAGE_STATE: (JointState, qos.newest_state()),
     STAGE_STATUS: (DiagnosticStatus, qos.latched()),
     "simulated_contact": (Contact, qos.newest_state()),
     "obstacles": (MarkerArray, qos.latched()),
     DIAGNOSTICS: (DiagnosticArray, qos.events()),
 }
-STATE_TOPICS = tuple(_TOPICS)[:11]
+STATE_TOPICS = tuple(_TOPICS)[:12]
 """What the state of a robot is made of, but for what only the page shows."""
 ALL_TOPICS = tuple(_TOPICS)
 
@@ -401,6 +403,20 @@ class StackLink:
         DeviceError : it refused, with its reason
         """
         return self.ask(service, Trigger, None, timeout_s)
+
+    def mark_episode(self, mark: str) -> str:
+        """Have the recorder mark an episode of a data set, and return its sentence.
+
+        Parameters
+        ----------
+        mark : ``begin``, ``end``, which keeps it, or ``discard``
+
+        Raises
+        ------
+        DeviceError : nothing is recorded, or no episode is under way
+        RobotTimeoutError : there is no recorder
+        """
+        return self.ask(f"recorder/{mark}_episode", Trigger, None, again_s=None)
 
     def ask(
         self,

@@ -129,6 +129,7 @@ class RobotState:
     age_s : of the tendons' reading
     in_lockstep : whether its stamps are simulated time
     nodes : lifecycle state of each managed node
+    episode : whether an episode that was marked as begun is being recorded
     driver : state of the tendon driver: unconfigured, inactive, active, safe; "" before it was heard
     driver_message : its sentence
     driver_faults : latched by the driver
@@ -163,6 +164,7 @@ class RobotState:
     age_s: float = math.inf
     in_lockstep: bool = False
     nodes: Mapping[str, str] = field(default_factory=dict)
+    episode: bool = False
     driver: str = ""
     driver_message: str = ""
     driver_faults: tuple[str, ...] = ()
@@ -205,6 +207,7 @@ def state_of(
     robot : whose sizes unknown values get
     fresh_s, status_fresh_s : age above which a message counts as unknown, s
     """
+    from continuum_robot.nodes.recordings.mcap_file import BEGIN, EPISODE  # noqa: PLC0415
     from continuum_robot.nodes.topics import conversions  # noqa: PLC0415
     from continuum_robot.nodes.topics.driver_status import fault_names, state_name  # noqa: PLC0415
 
@@ -220,6 +223,7 @@ def state_of(
     clarke, reference = messages.fresh("clarke_state", fresh_s), messages.fresh("clarke_reference", fresh_s)
     status, driver = messages.fresh("stack_status", status_fresh_s), messages.fresh("driver_status")
     writer, stage = messages.fresh("reference_writer"), messages.fresh("base_stage/status")
+    episode = messages.fresh(EPISODE)
     driver_faults = () if driver is None else fault_names(driver)
     silent_s = age_s = messages.silent_s("tendon_states_decimated")
     in_lockstep = False
@@ -252,6 +256,7 @@ def state_of(
         age_s=age_s,
         in_lockstep=in_lockstep,
         nodes={} if status is None else dict(zip(status.node_names, status.node_states, strict=False)),
+        episode=episode is not None and episode.data == BEGIN,
         driver="" if driver is None else state_name(driver),
         driver_message="" if driver is None else driver.message,
         driver_faults=driver_faults,

@@ -111,6 +111,8 @@ class DataSet:
         DeviceError : it cannot be written
         """
         path = _unused(out)
+        if to not in (CSV, PARQUET, LEROBOT):
+            raise ParameterError("to", to, f"{CSV}, {PARQUET} or {LEROBOT}")
         if not self.episodes:
             raise ParameterError("episodes", 0, "at least one to write")
         make_folder(path.parent)
@@ -266,7 +268,7 @@ def marked_episodes(recording: Recording) -> Marks | None:
     RecordingError : a mark that is none of ``begin``, ``success`` and ``discard``
     """
     series = recording.topics.get(EPISODE)
-    if series is None or not len(series):
+    if series is None or "data" not in series.texts:
         return None
     spans, discarded, begun_s = [], 0, None
     for time_s, mark in zip(series.stamp_s, series.texts["data"], strict=True):

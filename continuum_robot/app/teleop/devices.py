@@ -36,6 +36,8 @@ class Command(Enum):
     STRAIGHT = "straighten"
     SEGMENT = "next segment"
     MODE = "Clarke or tip"
+    EPISODE = "begin an episode, or keep it"
+    DISCARD = "discard the episode"
     FASTER = "faster"
     SLOWER = "slower"
     QUIT = "quit"
@@ -92,6 +94,8 @@ BUTTONS = (
     Button(Command.STRAIGHT, "BTN_WEST", 2, "left button (X, square)"),
     Button(Command.HOLD, "BTN_SOUTH", 0, "lower button (A, cross)"),
     Button(Command.TAKE, "BTN_NORTH", 3, "upper button (Y, triangle)"),
+    Button(Command.EPISODE, "BTN_THUMBR", 10, "press right stick"),
+    Button(Command.DISCARD, "BTN_MODE", 8, "logo in the middle"),
 )
 """As Linux' gamepad interface (Documentation/input/gamepad.rst) and joy_node for an Xbox controller have them."""
 
@@ -130,6 +134,8 @@ _KEY_COMMANDS = {
     "x": Command.RESET,
     "h": Command.HOLD,
     "t": Command.TAKE,
+    "\n": Command.EPISODE,
+    "\x7f": Command.DISCARD,
     "0": Command.STRAIGHT,
     "\t": Command.SEGMENT,
     "m": Command.MODE,
@@ -155,6 +161,8 @@ class Keyboard:
         ("hold 0", Command.STRAIGHT),
         ("h", Command.HOLD),
         ("t", Command.TAKE),
+        ("enter", Command.EPISODE),
+        ("backspace", Command.DISCARD),
         ("q", Command.QUIT),
     )
 

@@ -151,6 +151,7 @@ def screen(operator: Teleoperator) -> Group:
         "measured": _millimetres(state.clarke_m),
         "tip": _millimetres(state.tip_position_m),
         "tensions": _newtons(state.tension_n),
+        "episode": Text(operator.episode or "–", style="green" if state.episode else ""),
         "": Text(operator.message, style="yellow"),
     }
     table = Table.grid(padding=(0, 2))

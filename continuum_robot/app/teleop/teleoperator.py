@@ -185,12 +185,15 @@ class Teleoperator:
         if mode not in self._modes:
             raise ParameterError("--mode", mode, f"clarke: {robot.description.traits.without_tip_control}")
         self.mode, self.reading, self.message, self.ended = mode, at_rest(), "", False
+        self.episode = ""
+        """What the recorder answered to the newest mark."""
         self._speed = FIRST_SPEED
         self._link = robot.link
         self._steering: Teleoperation | None = None
         self._straightening: LimitedMotion | None = None
         self._released = False
         self._resetting: threading.Thread | None = None
+        self._marking: threading.Thread | None = None
 
     @property
     def speed(self) -> float:
@@ -245,6 +248,8 @@ class Teleoperator:
             Command.STRAIGHT: self._straighten,
             Command.SEGMENT: self._clarke.next_segment,
             Command.MODE: self._change_mode,
+            Command.EPISODE: lambda: self._mark("end" if self.robot.state.episode else "begin"),
+            Command.DISCARD: lambda: self._mark("discard"),
             Command.FASTER: lambda: self._change_speed(1),
             Command.SLOWER: lambda: self._change_speed(-1),
             Command.QUIT: self._quit,
@@ -273,6 +278,19 @@ class Teleoperator:
         self.message = "resetting ..."
         self._resetting = threading.Thread(target=work, name="reset", daemon=True)
         self._resetting.start()
+
+    def _mark(self, mark: str) -> None:
+        """Have the recorder mark an episode, while the robot moves on."""
+
+        def work() -> None:
+            try:
+                self.episode = self._link.mark_episode(mark)
+            except ContinuumRobotError as error:
+                self.episode = str(error)
+
+        if self._marking is None or not self._marking.is_alive():
+            self._marking = threading.Thread(target=work, name="mark", daemon=True)
+            self._marking.start()
 
     def _hold(self) -> None:
         self.close()

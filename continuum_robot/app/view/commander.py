@@ -51,6 +51,9 @@ SERVICES = {
     f"{SOURCE}/resume": Trigger,
     "recorder/change_state": ChangeState,
     "recorder/get_state": GetState,
+    "recorder/begin_episode": Trigger,
+    "recorder/end_episode": Trigger,
+    "recorder/discard_episode": Trigger,
     "shape_estimator/reset": Trigger,
     "contact_monitor/reset": Trigger,
     **{
@@ -367,6 +370,10 @@ class Commander:
     def ask_recorder(self, answer: Answer) -> None:
         """Ask for the recorder's state, such as "active"; one that is there and does not answer yet is a refusal."""
         self._ask(answer, lambda: self._link.call(GetState, "recorder/get_state").current_state.label)
+
+    def mark_episode(self, mark: str, answer: Answer) -> None:
+        """Have the recorder ``begin`` an episode, ``end`` it, which keeps it, or ``discard`` it."""
+        self._ask(answer, lambda: self._link.mark_episode(mark))
 
     # Parameters
 

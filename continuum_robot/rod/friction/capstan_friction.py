@@ -59,7 +59,7 @@ class CapstanFriction:
             (self.coefficients >= 0) & (self.coefficients < 1)
         ):
             raise ParameterError("coefficients", coefficients, f"{self.capstan_count} values in [0, 1)")
-        self.jacobian = capstan_jacobian(robot)
+        self.jacobian = capstan_jacobian(robot) if self._drives else np.zeros((0, robot.coefficient_count))
         self._radii_m = np.array([drive.capstans.radius_m for drive in self._drives])
         self._pretension_n: Vector = np.zeros(robot.tendon_count)
         for drive in self._drives:

@@ -6,6 +6,8 @@ Tendons rub on their way through guides and disks by the capstan law, on any rou
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import cython
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,31 +126,38 @@ class PathFriction:
         self._found = np.zeros(len(each)) if fitted is None else np.array(fitted.friction_fraction)
         self._turns = bool(self.coefficient.any())
         self.acts = self._turns or bool(self._found.any())
-        self._rod = Rod(robot, paths=())
+        self._robot = robot
+
+    @cached_property
+    def _ways(self) -> tuple[Rod, Vector, Vector, NDArray[np.bool_]]:
+        """Rod, places on its backbone, where the tendons run there, and which pieces from one to the next they use."""
+        robot = self._robot
         even = [
             np.linspace(start_m, start_m + segment.length_m, _LEAST_PLACES)
             for start_m, segment in zip(robot.segment_starts_m, robot.segments, strict=True)
         ]
         places = np.unique(np.concatenate([[0.0], robot.disk_arc_lengths_m, *even]).round(9))
-        self._places = np.minimum(places, robot.length_m)
-        self._offset = np.zeros((len(each), len(self._places), 2))
-        self._used = np.zeros((len(each), len(self._places) - 1), dtype=bool)  # pieces from one place to the next
+        places = np.minimum(places, robot.length_m)
+        offset = np.zeros((len(self.coefficient), len(places), 2))
+        used = np.zeros((len(self.coefficient), len(places) - 1), dtype=bool)
         for index, path in enumerate(robot.tendon_paths):
-            used = (self._places >= path.start_m - 1e-9) & (self._places <= path.end_m + 1e-9)
-            self._offset[index, used] = np.stack(path.at(self._places[used])[:2], axis=1)
-            self._used[index] = used[1:] & used[:-1]
-        self._first = np.arange(len(each)), self._used.argmax(axis=1)
+            on = (places >= path.start_m - 1e-9) & (places <= path.end_m + 1e-9)
+            offset[index, on] = np.stack(path.at(places[on])[:2], axis=1)
+            used[index] = on[1:] & on[:-1]
+        return Rod(robot, paths=()), places, offset, used
 
     def turn_rad(self, c: ArrayLike) -> Vector:
         """Angle through which each tendon turns from its spool to its end at coefficients (n,), (N,), rad."""
-        poses = np.asarray(self._rod.poses(c, self._places))
-        at = poses[:, :3, 3] + np.einsum("kij,nkj->nki", poses[:, :3, :2], self._offset)
+        rod, places, offset, used = self._ways
+        poses = np.asarray(rod.poses(c, places))
+        at = poses[:, :3, 3] + np.einsum("kij,nkj->nki", poses[:, :3, :2], offset)
         ways = np.diff(at, axis=1)
         ways /= np.linalg.norm(ways, axis=2, keepdims=True)
         cosine = np.einsum("nki,nki->nk", ways[:, 1:], ways[:, :-1])
-        turns = np.arccos(np.clip(cosine, -1.0, 1.0)) * (self._used[:, 1:] & self._used[:, :-1])
-        comes = poses[self._first[1], :3, 2]  # along the backbone
-        enters = np.arccos(np.clip(np.einsum("ni,ni->n", comes, ways[self._first]), -1.0, 1.0))
+        turns = np.arccos(np.clip(cosine, -1.0, 1.0)) * (used[:, 1:] & used[:, :-1])
+        first = np.arange(len(used)), used.argmax(axis=1)
+        comes = poses[first[1], :3, 2]  # along the backbone
+        enters = np.arccos(np.clip(np.einsum("ni,ni->n", comes, ways[first]), -1.0, 1.0))
         return np.asarray(self.guide_rad + enters + turns.sum(axis=1))
 
     def fraction(self, c: ArrayLike) -> Vector:

@@ -73,6 +73,7 @@ _AFTER_DEVICES = (
     "runtime.cycle.log",
     "runtime.cycle.driver_cycle",
     "runtime.cycle.loop",
+    "runtime.cycle.virtual_run",
 )
 
 NAME = "continuum_robot_cycle"

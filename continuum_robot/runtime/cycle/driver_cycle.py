@@ -172,6 +172,12 @@ class DriverCycle:
             self.desired[j] = self.commands.values[3 + j]
 
     @stepped
+    def want(self, command: cython.double[::1], now_s: cython.double) -> cython.void:
+        """As :meth:`command`, in the cycle's thread: the answer to the state before."""
+        copy_into(self.desired, command, self.tendon_count)
+        self.desired_size, self.desired_s, self.desired_sequence = self.tendon_count, now_s, self.number
+
+    @stepped
     def hold(self, now_s: cython.double) -> cython.void:
         """Command what was commanded when the hold, or the activation, began."""
         if not self.is_powered or self.safety.state_code != STATE_ACTIVE:

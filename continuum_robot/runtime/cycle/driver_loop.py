@@ -152,7 +152,7 @@ class DriverLoop:
 
     def start(self) -> None:
         """Let the cycle run."""
-        self.pace.start(self.run_cycle, on_failure=self._on_failure, free=self._runs_free, on_rows=self.report_rows)
+        self.pace.start(self.run_cycle, on_failure=self._on_failure, free=self.runs_free, on_rows=self.report_rows)
         if isinstance(self.pace, ControlThread):
             self._hang_watch.start()
 
@@ -199,6 +199,15 @@ class DriverLoop:
             with contextlib.suppress(DeviceError):  # the loop ends just now
                 self.call(lambda: self.devices.service(self.pace.now_s()))
 
+    def report_newest(self, error: ContinuumRobotError | None) -> None:
+        """Cycles have run elsewhere, see :class:`.VirtualRun`: tell the watcher of the newest, and of what the devices
+        had.
+        """
+        self._seen = max(self._seen, self._log.count - 1)
+        if self._around is not None:
+            self._around.error = error
+        self.report_rows()
+
     def _report(self, row: list[float]) -> None:
         watcher, failures = self._watcher, self.cycle.failures
         watcher.on_row(row)
@@ -215,7 +224,7 @@ class DriverLoop:
         self._faults = faults
         self._watcher.on_change(added)
 
-    def _runs_free(self) -> bool:
+    def runs_free(self) -> bool:
         """Whether the cycle needs no Python code now."""
         return not (self.procedure or self._take_up or self._enabling or self.python_paced)
 

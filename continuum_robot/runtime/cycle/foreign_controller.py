@@ -20,6 +20,7 @@ from continuum_robot.control.clarke_controller import RodFeedforward
 from continuum_robot.control.controller import ClarkeOutput, Controller
 from continuum_robot.control.displacement_controller import DisplacementController
 from continuum_robot.control.pid_parameters import PidTerms
+from continuum_robot.control.policy import load_policy
 from continuum_robot.control.references import ClarkeReference
 from continuum_robot.drivers.protocols import TendonReading
 from continuum_robot.errors import ContinuumRobotError, ParameterError
@@ -33,6 +34,7 @@ from continuum_robot.robot.control_settings import (
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.doors import CONTROLLERS, made
 from continuum_robot.rod.tendons import controlled_manifold
+from continuum_robot.runtime.cycle.policy_controller import PolicyController
 
 Vector = NDArray[np.float64]
 
@@ -42,8 +44,19 @@ def controller_of(
     parts: Any,
     feedforward: Callable[[], RodFeedforward],
     settings: Callable[[str, Any], Any] | None = None,
+    *,
+    real_time: bool = False,
 ) -> Any:
-    """The controller for the cycle of a robot: that of its file, or of another package."""
+    """The controller for the cycle of a robot: the law of its file, or of another package; a policy around it, which in
+    ``real_time`` has a thread.
+    """
+    law = _law_of(robot, parts, feedforward, settings)
+    if robot.control is None or robot.control.policy is None:
+        return law
+    return PolicyController(robot, law, load_policy(robot), real_time=real_time)
+
+
+def _law_of(robot: Robot, parts: Any, feedforward: Callable[[], RodFeedforward], settings: Any) -> Any:
     law = PID_LAW if robot.control is None else robot.control.law
     if law == STATICS_LAW:
         return DisplacementController(robot)

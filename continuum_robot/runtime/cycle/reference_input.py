@@ -88,6 +88,19 @@ class ReferenceInput:
         self.posted_stamp_s = stamp_s
         return True
 
+    @stepped
+    def hear(self, steady: cython.double[::1], stamp_s: cython.double) -> cython.void:
+        """As :meth:`receive`, in the cycle's thread: ``steady`` has positions, velocities (m, m/s) and since when, s."""
+        k: cython.int
+        n: cython.int = self.count
+        since_s: cython.double = stamp_s - steady[2 * n]
+        self.mailbox.posts += 2
+        for k in indices(n):
+            self.mailbox.posted[k] = steady[k] + since_s * steady[n + k]
+            self.mailbox.posted[n + k] = steady[n + k]
+            self.mailbox.posted[2 * n + k] = 0.0
+        self.mailbox.posted[3 * n] = self.posted_stamp_s = stamp_s
+
     def at(self, time_s: float) -> ClarkeReference:
         """The reference at a time, s, on the clock of the stamps."""
         self.step(time_s)

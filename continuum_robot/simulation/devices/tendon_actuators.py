@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.drivers.protocols import Aborted, TendonReading, interrupted, never
 from continuum_robot.drivers.simulated_link.codec import device_fault
-from continuum_robot.errors import DeviceError, ParameterError
+from continuum_robot.errors import ContinuumRobotError, DeviceError, ParameterError
 from continuum_robot.estimation.differentiation import FilteredDerivative
 from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.actuation import Actuators
@@ -32,6 +33,8 @@ Vector = NDArray[np.float64]
 RECEIVE_TIMEOUT_S = 0.1
 LONGEST_CATCH_UP_S = 0.05
 VELOCITY_FILTER_S = 0.001
+KEPT_SAMPLES = 1024
+"""Of cycles that have the device for themselves; ``faults.LONGEST_DELAY_S`` at 1 kHz."""
 
 
 class SimulatedTendonActuators:
@@ -107,6 +110,7 @@ class SimulatedTendonActuators:
         if self._coupling is not None and not self.takes_displacements:
             self._nothing = self._coupling.loads(np.zeros(robot.motor_count))
         self._step: _CompiledStep | None = None
+        self._untold = False
         self._forget_commands()
 
     # --- the protocol
@@ -194,6 +198,54 @@ class SimulatedTendonActuators:
             return
         self._step = _CompiledStep(make, plant, body.moving, body.share, self._resolution_m, self._newton_per_ampere)
 
+    # --- in the cycle itself
+
+    def lend(self, samples: int) -> Any:
+        """The device that moves and samples the motors in a compiled cycle, for so many samples at most, until
+        :meth:`take_back`; None where something is out of the ordinary, and the cycle has to be read and written for.
+        """
+        step, now_s = self._step, self._now_s
+        ordinary = self._faults.empty and not (self._is_tripped or self._is_altered or self._has_brakes)
+        if step is None or now_s is None or not (ordinary and self._is_enabled and self._now_s == self._sampled_s):
+            return None
+        if not self._is_on_time or self.plant.is_pushed:
+            return None
+        self._receive(now_s)
+        if self._queue:
+            return None
+        noise_a = self.robot.simulation.current_noise_a
+        return step.lend(self._derivative, self._command, now_s, self._rng, noise_a, samples)
+
+    def take_back(self) -> ContinuumRobotError | None:
+        """Go on where the cycle has come to; the error of a step that had no solution."""
+        step = self._step
+        if step is None:
+            raise DeviceError("simulated tendon actuators", "lent nothing", "Call lend first.")
+        samples, found, command, error = step.take_back(self._rng)
+        if samples:
+            self._now_s = self._sampled_s = now_s = step.now_s
+            self._channel.push(found, now_s)
+            self._untold = True
+            self._reading(now_s)
+        if math.isfinite(step.written_s):
+            self._command, self._command_s = command, step.written_s
+        return error
+
+    @cached_property
+    def _is_on_time(self) -> bool:
+        """Whether readings and commands come at once, and nobody else looks at the robot meanwhile."""
+        given = self.robot.simulation
+        late_s = given.reading_delay_s, given.reading_jitter_s, given.command_delay_s, given.command_jitter_s
+        return not any(late_s) and self._link is None
+
+    def _tell_samples(self) -> None:
+        """Readings that come late may be those of a cycle that had the device for itself."""
+        if self._untold and self._step is not None:
+            self._channel.clear()
+            for stamp_s, sample in self._step.kept():
+                self._channel.push(sample, stamp_s)
+        self._untold = False
+
     # --- faults, and what tests look at
 
     def inject(
@@ -206,6 +258,7 @@ class SimulatedTendonActuators:
         start_s: float | None = None,
     ) -> None:
         """Inject or schedule a fault of simulation/faults.py, which defines the meaning of the magnitude."""
+        self._tell_samples()
         self._faults.inject(fault, tendon, magnitude, duration_s, now_s=self._now_s, start_s=start_s)
 
     @property
@@ -376,18 +429,69 @@ class _CompiledStep:
         count = plant.tendon_count
         self._plant, self._moving = plant, moving
         self._bound: tuple[Vector | None, ...] = (None,) * 4
-        self._command, self._asked, self._noise_a, self._previous_m, self._rate = np.zeros((5, count))
+        self._command, self._asked, self._allowed, self._noise_a, self._previous_m, self._rate = np.zeros((6, count))
         self._found = np.zeros((4, count))
         names = ("desired", "offset_m", "stiffness_fraction", "motor_free", "largest_current_a", "spooled_m")
         arrays = {name: getattr(moving, name) for name in (*names, "current_a")}
         arrays |= {"forces": moving.force, "given_force": moving.given_force, "share": np.array(share)}
-        arrays |= {"command": self._command, "asked": self._asked, "noise_a": self._noise_a}
+        arrays |= {"command": self._command, "asked": self._asked, "allowed": self._allowed, "noise_a": self._noise_a}
+        arrays |= plant.wiring.arrays
         arrays |= {"previous_m": self._previous_m, "rate": self._rate, "found": self._found.reshape(-1)}
         arrays |= {"resolution_m": np.array(resolution_m), "newton_per_ampere": np.array(newton_per_ampere)}
-        self._step = make(arrays, moving.addresses, VELOCITY_FILTER_S)
+        self._step = make(arrays, moving.addresses, VELOCITY_FILTER_S, wired=not plant.wiring.right)
+        self._kept: Vector | None = None
+
+    def lend(
+        self, derivative: FilteredDerivative, command: Vector, now_s: float, rng: np.random.Generator, noise_a: float,
+        samples: int,
+    ) -> Any:  # fmt: skip
+        """As :meth:`SimulatedTendonActuators.lend`; noise is drawn for all samples."""
+        if self._kept is None:
+            self._kept = np.full((KEPT_SAMPLES, 1 + self._found.size), np.nan)
+        self._prepare(command)
+        derivative.share(self._previous_m, self._rate)
+        self._noise_a[:] = 0.0
+        self._before, self._drawn = rng.bit_generator.state, (samples, len(command))
+        self._draws_a = noise_a * rng.standard_normal(self._drawn) if noise_a else np.zeros((0, len(command)))
+        plant = self._plant
+        self._step.lend(now_s, plant.time_s, plant.substep_s, self._draws_a, self._kept)
+        return self._step
+
+    def take_back(self, rng: np.random.Generator) -> tuple[int, Vector, Vector, ContinuumRobotError | None]:
+        """Samples, the newest of them and the newest command; what was drawn in vain is drawn again."""
+        step, samples = self._step, self._step.samples
+        if samples < len(self._draws_a):
+            rng.bit_generator.state = self._before
+            rng.standard_normal((samples, self._drawn[1]))
+        self._plant.moved(step.plant_s)
+        error = None if step.solved else self._plant.diverged()
+        return samples, self._found, self._command.copy(), error
+
+    def kept(self) -> Iterator[tuple[float, Vector]]:
+        """Times (s) and samples, (4, N), of the newest cycles to which it was lent."""
+        if self._kept is None:
+            return
+        count, size = self._step.kept_count, len(self._kept)
+        for number in range(max(0, count - size), count):
+            row = self._kept[number % size]
+            yield float(row[0]), row[1:].reshape(self._found.shape)
+
+    @property
+    def now_s(self) -> float:
+        """Time of the newest sample, s."""
+        return float(self._step.now_s)
+
+    @property
+    def written_s(self) -> float:
+        """Time of the newest command since it was lent, s; NaN: none."""
+        return float(self._step.written_s)
 
     def advance(self, command: Vector, duration_s: float) -> None:
         """As :meth:`.Plant.advance`."""
+        self._prepare(command)
+        self._plant.step(self._step, duration_s)
+
+    def _prepare(self, command: Vector) -> None:
         plant = self._plant
         given = plant.tendon_offset_m, plant.stiffness_fraction, plant.motor_free, plant.current_limit_a
         before = self._bound
@@ -395,8 +499,7 @@ class _CompiledStep:
             self._step.bind(*given)
             self._bound = given
         self._command[:] = command
-        plant.take(self._asked, self._moving.desired)
-        plant.step(self._step, duration_s)
+        plant.take(self._asked, self._allowed)
 
     def sample(self, derivative: FilteredDerivative, step_s: float, noise_a: Vector) -> Vector:
         """Position, rate, tension and current, (4, N), which the next sample overwrites."""

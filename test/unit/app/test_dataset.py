@@ -206,6 +206,8 @@ def test_what_cannot_be_a_data_set_is_refused_and_leaves_nothing(tmp_path, capsy
     assert "--task" in refused("--to", "csv", "--task", "reach")
     with pytest.raises(ParameterError, match="whole number of frames"):
         DataSet("robot", 2.5, ["a"], ["b"], made().episodes).write(tmp_path / "out", LEROBOT)
+    with pytest.raises(ParameterError, match="csv, parquet or lerobot"):
+        made().write(tmp_path / "out", "hdf5")
     with pytest.raises(ParameterError, match="at least one"):
         DataSet("robot", 2.0, ["a"]).write(tmp_path / "out", "csv")
 

@@ -14,7 +14,7 @@ import pytest
 from matplotlib import image
 
 FOLDER = Path(__file__).resolve().parents[3] / "examples"
-LONGEST = 60
+LONGEST = 70
 # A computer that stalls for 20 ms stops a robot, simulated or not, and rightly so: a test is more patient.
 PATIENT_CLIENT = FOLDER.parent / "test" / "nodes" / "patient_client.py"
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -40,10 +40,15 @@ CHECKS: dict[str, Check] = {
     ),
     "11_own_routing": lambda said: all(values[-1] < 0.05 for name, values in said.items() if name.startswith("swing")),
     "13_rod_in_python": lambda said: said["0 g at the tip"][0] > 20 and abs(said["1.00 s after release"][0]) < 3,
+    "15_learn_reach": lambda said: said["inverse kinematics"][0] < 2 and said["by hand"][0] < 20,
+    "16_behaviour_cloning": lambda said: max(said["by hand"] + said["by the clone, new targets"]) < 4,
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 
 
+TINY = {"15_learn_reach": ("--steps", "0")}
+"""What keeps an example short in a test."""
+NEEDED = {"15_learn_reach": ("gymnasium",), "16_behaviour_cloning": ("pandas", "pyarrow")}
 BESIDE_A_STACK = ("12_ros2_controller", "14_ros2_control")
 """Tried in test/nodes/test_nodes_own_controller.py."""
 
@@ -64,12 +69,14 @@ ON_DDS = (pytest.mark.ros, pytest.mark.real_time)
 def test_example(name: str, tmp_path: Path) -> None:
     if "ros2" in name:
         pytest.importorskip("rclpy", reason="rclpy is not installed: the example needs ROS 2")
+    for needed in NEEDED.get(name, ()):
+        pytest.importorskip(needed, reason=f"{needed} is not installed: it is of the extra learn")
     environment = os.environ | {
         "ROS_DOMAIN_ID": os.environ["CONTINUUM_ROBOT_TEST_DOMAIN_EXAMPLES"],
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
     }
     through = [str(PATIENT_CLIENT)] if "ros2" in name else []
-    command = [sys.executable, *through, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots")]
+    command = [sys.executable, *through, str(FOLDER / f"{name}.py"), "--out", str(tmp_path / "plots"), *TINY.get(name, ())]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, check=False, env=environment, cwd=tmp_path
     )

@@ -85,9 +85,10 @@ def test_an_arrow_key_that_comes_in_pieces_is_one_key(terminal):
 
 
 def test_keys_of_commands_come_in_order_and_end_the_motion(terminal):
-    os.write(terminal.person, b"ww \tm+q?\xff")
+    os.write(terminal.person, b"ww \tm+\r\x7fq?\xff")
     reading = terminal.keyboard.read()
-    assert reading.commands == (Command.ESTOP, Command.SEGMENT, Command.MODE, Command.FASTER, Command.QUIT)
+    steering = (Command.ESTOP, Command.SEGMENT, Command.MODE, Command.FASTER)
+    assert reading.commands == (*steering, Command.EPISODE, Command.DISCARD, Command.QUIT)
     assert not reading.held
     assert terminal.keyboard.read().commands == ()
 
@@ -207,7 +208,10 @@ def test_buttons_command_once(pad):
     press(pad.device, ecodes.BTN_TR)
     pad.device.push(ecodes.EV_ABS, ecodes.ABS_HAT0Y, -1)
     press(pad.device, ecodes.BTN_THUMBL)
-    assert pad.gamepad.read().commands == (Command.ESTOP, Command.SEGMENT, Command.FASTER)
+    press(pad.device, ecodes.BTN_THUMBR)
+    press(pad.device, ecodes.BTN_MODE)
+    steering = (Command.ESTOP, Command.SEGMENT, Command.FASTER)
+    assert pad.gamepad.read().commands == (*steering, Command.EPISODE, Command.DISCARD)
     assert pad.gamepad.read().commands == ()
 
 

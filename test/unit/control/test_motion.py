@@ -98,3 +98,16 @@ def test_limits_come_from_the_robot_file_or_from_its_range():
     assert motion_limits(robot.changed(reference=reported)) == MotionLimits(0.003, 0.04)
     with pytest.raises(ParameterError, match="limits"):
         motion_limits(load_robot("ftdcr_v4").changed(limits=None))
+
+
+def test_many_points_move_as_each_by_itself() -> None:
+    limits, rng = MotionLimits(0.01, 0.02), np.random.default_rng(1)
+    start, goals = rng.uniform(-0.01, 0.01, (2, 5, 3))
+    goals[0] = start[0]
+    many, each = LimitedMotion(limits, start), [LimitedMotion(limits, one) for one in start]
+    for _ in range(30):
+        found = many.towards(goals, 0.02)
+        alone = [one.towards(goal, 0.02) for one, goal in zip(each, goals, strict=True)]
+        np.testing.assert_array_equal(found.position, [one.position for one in alone])
+        np.testing.assert_array_equal(found.velocity, [one.velocity for one in alone])
+    assert not found.velocity[0].any()

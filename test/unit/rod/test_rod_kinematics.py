@@ -27,6 +27,18 @@ def test_poses_solve_the_rod_equations(orders, tolerance):
             np.testing.assert_allclose(rod.poses(c, 0.2 * index + places), expected, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", ["two_segment", "rucker", "mixed_routing"])
+def test_the_tips_of_many_are_those_of_each(name):
+    robot = load_robot(name)
+    rod = Rod(robot)
+    c = np.array([one for one, _ in shapes(robot, 5, 4)])
+    found = rod.tip_steps.tips(c)
+    expected = [rod.poses(one, [robot.length_m])[0, :3, 3] for one in c]
+    np.testing.assert_allclose(found, expected, atol=1e-13)
+    alone = [rod.tip_steps.tips(one[None])[0] for one in c]
+    np.testing.assert_array_equal(found, alone, "the number of robots changes no bit")
+
+
 def test_bending_past_half_a_turn_is_exact(two):
     """3.6 rad on the distal segment: the largest bending of muhmann's trajectory."""
     phi, theta = np.array([0.4, -2.0]), np.array([2.5, 3.6])

@@ -55,7 +55,7 @@ def test_a_wall_pushes_along_its_normal_by_its_stiffness(rod: RodPlaces, s_m: fl
 
 
 def test_generalised_force_of_a_spring_is_the_gradient_of_its_energy(rod: RodPlaces) -> None:
-    """By central differences of k depth^2 / 2, for a wall and for a sphere."""
+    """By central differences of k depth^2 / 2, for a wall, a sphere, and the wall, rim and face of a hole."""
     place = rod.poses(C, [0.2])[0][:3, 3]
     apart = np.array([0.6, 0.0, 0.8])
     sphere = Contact(
@@ -67,7 +67,22 @@ def test_generalised_force_of_a_spring_is_the_gradient_of_its_energy(rod: RodPla
         body_radius_m=0.05,
         dissipation_s_per_m=0.0,
     )
-    for contact in (against(rod, 0.2, 0.003, body_radius_m=0.08, dissipation_s_per_m=0.0), sphere):
+    # With their walls 2 mm within the robot's surface of 10 mm: beside it in the hole, and a rim ahead of it.
+    beside, ahead = np.array([0.8, 0.0, -0.6]), apart
+    holes = [
+        Contact(
+            name="hole",
+            kind="tube",
+            arc_length_m=0.2,
+            mouth_m=tuple(place - depth_m * ahead - off_axis_m * beside),
+            inwards=tuple(2 * ahead),
+            inner_radius_m=0.03,
+            body_radius_m=0.01,
+            dissipation_s_per_m=0.0,
+        )
+        for depth_m, off_axis_m in ((0.02, 0.022), (-0.0048, 0.0236), (-0.008, 0.04))
+    ]
+    for contact in (against(rod, 0.2, 0.003, body_radius_m=0.08, dissipation_s_per_m=0.0), sphere, *holes):
         force = contact.generalized_force(rod, C, RATE, 0.0)
 
         def energy(c: np.ndarray, contact: Contact = contact) -> float:
@@ -232,7 +247,7 @@ def test_a_contact_file_is_read_and_knows_its_robot(robot: Robot, tmp_path) -> N
 
 GOOD = "{name: a, kind: wall, disk: 1, point_m: [0, 0, 0], normal: [1, 0, 0]}"
 BAD = {
-    "unknown kind": (GOOD.replace("wall", "floor"), "kind", "wall, sphere, push"),
+    "unknown kind": (GOOD.replace("wall", "floor"), "kind", "wall, sphere, tube, push"),
     "misspelt": (GOOD.replace("normal", "normals"), "normals", "did you mean 'normal'"),
     "no normal": (GOOD.replace(", normal: [1, 0, 0]", ""), "normal", "kind is wall"),
     "zero normal": (GOOD.replace("[1, 0, 0]", "[0, 0, 0]"), "normal", "not zero"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 
 import viser
@@ -37,12 +38,26 @@ class Recording:
         self.record = server.gui.add_checkbox("record", initial_value=False)
         self.record.on_update(lambda _event: self._switch(bool(self.record.value)))
         self._note = server.gui.add_html("")
+        # Episodes of a data set: `continuum-robot export` keeps those that end well.
+        self.marks = {
+            mark: server.gui.add_button(title, hint=hint, disabled=True)
+            for mark, title, hint in (
+                ("begin", "Begin episode", "What follows is an episode of a data set."),
+                ("end", "Keep episode", "It ends here, and is kept."),
+                ("discard", "Discard episode", "It ends here, and an export leaves it out."),
+            )
+        }
+        for mark, button in self.marks.items():
+            button.on_click(partial(self._mark, mark))
 
     def update(self, snapshot: RobotState) -> None:
         """Follow the stack's recorder, and say where recordings go."""
         self._snapshot = snapshot
         self._poll()
         state = snapshot.nodes.get(_NAME)
+        records = self._own_records if state is None else state == "active"
+        for mark, button in self.marks.items():
+            show(button, "disabled", not records or snapshot.episode == (mark == "begin"))
         if state is not None:
             recording = state == "active"
             if self.record.value != recording:
@@ -56,6 +71,12 @@ class Recording:
             words = f"Switch on to write all topics to {self._directory}"
         words += ". Recordings are MCAP files: ros2 bag, PlotJuggler and Foxglove open them."
         show(self._note, "content", note(words))
+
+    def _mark(self, mark: str, _event: object) -> None:
+        self._commander.mark_episode(mark, self._say)
+
+    def _say(self, success: bool, sentence: str) -> None:
+        self._status.show(f"{sentence.capitalize()}." if success else f"Refused: {sentence}")
 
     def _poll(self) -> None:
         """A recorder of the page's own that ended by itself records no more."""
