@@ -110,7 +110,7 @@ class DataSet:
         MissingPackageError : pandas or pyarrow, of the extra learn, is not installed
         DeviceError : it cannot be written
         """
-        path = _unused(out)
+        path = unused(out)
         if to not in (CSV, PARQUET, LEROBOT):
             raise ParameterError("to", to, f"{CSV}, {PARQUET} or {LEROBOT}")
         if not self.episodes:
@@ -143,7 +143,7 @@ class DataSet:
         return {"robot": self.robot, **versions, **self.about, "episodes": sources}
 
     def _write_parquet(self, file: Path) -> None:
-        pa, parquet = _imported("pyarrow"), _imported("pyarrow.parquet")
+        pa, parquet = imported("pyarrow"), imported("pyarrow.parquet")
         counted, values = self._counted(), self._all()
         columns = {
             "timestamp": counted[:, 0],
@@ -154,7 +154,7 @@ class DataSet:
         parquet.write_table(table, file)
 
     def _write_lerobot(self, folder: Path, task: str) -> None:
-        pa, parquet, pandas = _imported("pyarrow"), _imported("pyarrow.parquet"), _imported("pandas")
+        pa, parquet, pandas = imported("pyarrow"), imported("pyarrow.parquet"), imported("pandas")
         if self.rate_hz != int(self.rate_hz):
             raise ParameterError("rate", self.rate_hz, "a whole number of frames per second, as LeRobotDataset has")
         counted = self._counted()
@@ -237,14 +237,16 @@ def _statistics(values: NDArray[Any]) -> dict[str, list[Any]]:
     return {name: value.tolist() for name, value in found.items()}
 
 
-def _unused(out: Path | str) -> Path:
+def unused(out: Path | str) -> Path:
+    """A path that nothing has yet."""
     path = Path(out).expanduser()
     if path.exists() or path.is_symlink():
         raise ParameterError("out", str(path), "a name that nothing has yet: remove the old one or choose another")
     return path
 
 
-def _imported(name: str) -> Any:
+def imported(name: str) -> Any:
+    """A module of an extra."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -349,7 +351,7 @@ def run_export(
 ) -> int:
     """Write recordings as one data set; the exit code, 0."""
     console = console or Console()
-    _unused(out)
+    unused(out)
     if to == LEROBOT:
         names, actions = names or STATE, actions or ACTION
     parts, rows = [], []

@@ -18,8 +18,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.output import say
-from continuum_robot.app.recordings.dataset import _imported as imported
-from continuum_robot.app.recordings.dataset import _unused as unused
+from continuum_robot.app.recordings.dataset import imported, unused
 from continuum_robot.app.recordings.playback import Playback
 from continuum_robot.app.recordings.reading import Bag, open_bag, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, open_run
