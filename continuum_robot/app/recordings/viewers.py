@@ -51,7 +51,7 @@ def run_export(
 ) -> int:  # fmt: skip
     """Write a recording for a viewer; the exit code, 0."""
     console = console or Console()
-    unused(out)
+    out = unused(out)
     if out.suffix != SUFFIXES[to]:
         raise ParameterError("--out", str(out), f"a file that ends in {SUFFIXES[to]}, with --to {to}")
     make_folder(out.parent)

@@ -36,9 +36,10 @@ class RecordedPage(ServedPage):
         self._runs = runs
         self._filled = -math.inf
         self._shifts: list[float] = []
+        largest_n = max(map(_largest_tension_n, runs))  # first: what cannot be read is said before the page is served
         log = logging.getLogger("continuum_robot.view").warning
         super().__init__(options, [run.robot for run in runs], [run.name for run in runs], log)
-        self.largest_n = max(map(_largest_tension_n, runs))
+        self.largest_n = largest_n
 
     def _make_panel(self) -> None:
         self.panel = _Panel(self._server, self._runs)
