@@ -33,8 +33,8 @@ class Player:
         self._program = Program()
         self._stepped_s = self._followed_s = -math.inf
         self.slider: Any = gui.add_slider(
-            "time, s", min=0.0, max=max(_SLIDER_STEP_S, math.ceil(self._end_s / _SLIDER_STEP_S) * _SLIDER_STEP_S),
-            step=_SLIDER_STEP_S, initial_value=0.0, hint="Seconds from the first message.",
+            "time, s", min=0.0, max=self._last_s, step=_SLIDER_STEP_S, initial_value=0.0,
+            hint="Seconds from the first message.",
         )  # fmt: skip
         self.slider.on_update(lambda _event: self._seek())
         self.play: Any = gui.add_button("Play", hint="Plays and pauses; at the end it begins again.")
@@ -47,6 +47,8 @@ class Player:
                 gui.add_number(f"{number + 2}: {name}", 0.0, step=_SLIDER_STEP_S, hint="Shown so much later, s.")
                 for number, name in enumerate(names[1:])
             ]
+            for shift in self.shifts:
+                shift.on_update(lambda _event: self._reach())
 
     def times_s(self, now_s: float) -> list[float]:
         """The time of each run that is shown now, s from its own beginning; ``now_s``: of the wall."""
@@ -69,6 +71,18 @@ class Player:
             value = round(self.time_s / _SLIDER_STEP_S) * _SLIDER_STEP_S
             if abs(self.slider.value - value) > 0.5 * _SLIDER_STEP_S:
                 self._program.move(self.slider, value)
+
+    @property
+    def _last_s(self) -> float:
+        """The end of the slider, a whole number of its steps."""
+        return max(1, math.ceil(self._end_s / _SLIDER_STEP_S - 1e-6)) * _SLIDER_STEP_S
+
+    def _reach(self) -> None:
+        """Let the time reach to the end of the last run, wherever it was moved."""
+        shifts_s = [0.0, *(float(shift.value) for shift in self.shifts)]
+        ends_s = [length_s + shift_s for length_s, shift_s in zip(self._durations_s, shifts_s, strict=True)]
+        self._end_s = max(ends_s)
+        self.slider.max = self._last_s
 
     def _seek(self) -> None:
         if not self._program.moves:
