@@ -13,7 +13,14 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -25,8 +32,17 @@ _KEPT_WHOLE = 20
 
 
 def counting_bar(console: Console) -> Progress:
-    """A bar with what is being done, how many are done of how many, and the time; it goes when the work ends."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    """A bar with what is being done, how many are done of how many, the time and what is left of it; it goes when the
+    work ends.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=console, transient=True)
 
 

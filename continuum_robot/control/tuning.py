@@ -158,15 +158,34 @@ def _tuned_servos(
     return Tuning(settings, reached, before, (), (), limited_by=limited_by, **wanted, **loop)
 
 
+class GridResponse:
+    """Frequency response of a loop with many gains: that of all that the gains act on is computed once.
+
+    Attributes
+    ----------
+    w : frequencies, denser about the plant's resonances, (k,), rad/s
+    terms : response of positions, integrals and rates, (k, 3, coordinates, coordinates)
+    """
+
+    def __init__(self, loop: SampledLoop) -> None:
+        self.w = _grid(loop)
+        z = np.exp(1j * loop.period_s * self.w)[:, None, None]
+        solved = np.linalg.solve(z * np.eye(len(loop.A)) - loop.A, loop.B.astype(complex)[None])
+        self.terms = np.einsum("tcn,wnm->wtcm", loop.terms, solved)
+
+    def eigenvalues(self, gains: Vector) -> NDArray[np.complex128]:
+        """Of the open loop with gains (parts, 3), p, i and d of each: by falling magnitude, (k, coordinates)."""
+        each = np.repeat(gains, self.terms.shape[2] // len(gains), axis=0)
+        values = np.linalg.eigvals(np.einsum("ct,wtcm->wcm", each, self.terms))
+        return np.take_along_axis(values, np.argsort(-np.abs(values), axis=1), axis=1)
+
+
 class _Search:
-    """Looks at one loop with many gains: the response of all that the gains act on is computed once."""
+    """Looks at one loop with many gains."""
 
     def __init__(self, loop: SampledLoop, phase_rad: float, gain: float, parts: int) -> None:
         self._loop, self._phase_rad, self._gain, self._parts = loop, phase_rad, gain, parts
-        self._w = _grid(loop)
-        z = np.exp(1j * loop.period_s * self._w)[:, None, None]
-        solved = np.linalg.solve(z * np.eye(len(loop.A)) - loop.A, loop.B.astype(complex)[None])
-        self._terms = np.einsum("tcn,wnm->wtcm", loop.terms, solved)
+        self._response = GridResponse(loop)
         self.mass_kg: Vector = np.ones(parts)
 
     def failed(self) -> ParameterError:
@@ -189,30 +208,28 @@ class _Search:
     def gains(self, given: tuple[PidGains, ...], rate: float, zero: float) -> tuple[PidGains, ...]:
         """The gains of g and z, rounded down; all else as ``given``."""
         return tuple(
-            dataclasses.replace(one, p=_rounded(2 * zero * d), i=_rounded(zero**2 * d), d=_rounded(d))
+            dataclasses.replace(one, p=rounded_down(2 * zero * d), i=rounded_down(zero**2 * d), d=rounded_down(d))
             for one, d in zip(given, (rate * self.mass_kg).tolist(), strict=True)
         )
 
     def _masses(self, crossover: float) -> Vector:
-        near = (self._w > crossover / 2) & (self._w < crossover * 2)
-        response = np.abs(np.diagonal(self._terms[near, 0], axis1=1, axis2=2))
-        shown = np.exp(-np.mean(np.log(response * self._w[near, None] ** 2), axis=0))
+        w = self._response.w
+        near = (w > crossover / 2) & (w < crossover * 2)
+        response = np.abs(np.diagonal(self._response.terms[near, 0], axis1=1, axis2=2))
+        shown = np.exp(-np.mean(np.log(response * w[near, None] ** 2), axis=0))
         return np.asarray(shown.reshape(self._parts, -1).max(axis=1))
 
-    def _open_loop(self, rate: float, zero: float) -> NDArray[np.complex128]:
+    def _eigenvalues(self, rate: float, zero: float) -> NDArray[np.complex128]:
         d = rate * self.mass_kg
-        shape = np.repeat(np.stack([2 * zero * d, zero**2 * d, d]), self._terms.shape[2] // self._parts, axis=1)
-        return np.asarray(np.einsum("tc,wtcm->wcm", shape, self._terms))
+        return self._response.eigenvalues(np.column_stack([2 * zero * d, zero**2 * d, d]))
 
     def _crossover(self, rate: float, zero: float) -> float:
-        largest = np.abs(np.linalg.eigvals(self._open_loop(rate, zero))).max(axis=1)
-        above = np.flatnonzero(largest > 1)
-        return float(self._w[above[-1] if len(above) else 0])
+        above = np.flatnonzero(np.abs(self._eigenvalues(rate, zero)[:, 0]) > 1)
+        return float(self._response.w[above[-1] if len(above) else 0])
 
     def _keeps(self, rate: float, zero: float) -> bool:
         """Whether the loop keeps both margins with these g and z."""
-        values = np.linalg.eigvals(self._open_loop(rate, zero))
-        values = np.take_along_axis(values, np.argsort(-np.abs(values), axis=1), axis=1)
+        values = self._eigenvalues(rate, zero)
         above = np.abs(values) > 1
         rows, ranks = np.nonzero(above[1:] != above[:-1])
         near = np.concatenate([values[rows, ranks], values[rows + 1, ranks]])
@@ -260,7 +277,7 @@ def _grid(loop: SampledLoop) -> Vector:
     return np.unique(whole[(whole > 0) & (whole <= highest)])
 
 
-def _rounded(value: float) -> float:
+def rounded_down(value: float) -> float:
     """To so many digits that a person reads them, downwards."""
     if value <= 0:
         return 0.0

@@ -70,6 +70,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
     Attributes
     ----------
     task : the running :class:`Task`
+    done : (num_envs,) whose episode has ended
     scales : of each observation, (size,): values divided by it are about within [-1, 1]
     act : the action in SI units, an :class:`~continuum_robot.control.observations.Action`
 
@@ -107,14 +108,18 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self.act = action_of(self.robot, action)
         self._check_times(period_s, delay_s)
         self.task = _task(task)(self.robot, num_envs, period_s)
-        self._last = max(1, round((episode_s or self.task.episode_s) / period_s))
+        episode_s = self.task.episode_s if episode_s is None else episode_s
+        if not period_s <= episode_s < math.inf:
+            raise ParameterError("episode_s", episode_s, f"a time in s, at least period_s = {period_s:g} s")
+        self._last = round(episode_s / period_s)
         self._randomisation = Randomisation(true_robot(self.robot, truth), randomise or {})
         if redraw_every < 1:
             raise ParameterError("redraw_every", redraw_every, "a number of episodes, at least 1")
         self._redraw_every = redraw_every
-        mode = AutoresetMode(autoreset_mode)
-        if mode is AutoresetMode.DISABLED:
-            raise ParameterError("autoreset_mode", autoreset_mode, "NextStep or SameStep")
+        modes = {one.value: one for one in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)}
+        mode = modes.get(getattr(autoreset_mode, "value", autoreset_mode))
+        if mode is None:
+            raise ParameterError("autoreset_mode", autoreset_mode, " or ".join(modes))
         self.metadata = {**self.metadata, "autoreset_mode": mode, "render_fps": round(1 / period_s)}
         self._stacks = Stacks(self.robot, num_envs, threads or os.cpu_count() or 1)
         self._prepare_observations(observe, dict(noise or {}))
@@ -128,7 +133,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         self._truths: list[Robot | None] = [None] * num_envs
         self._tips = np.full((num_envs, 3), np.nan)
         self._episodes, self._steps = np.zeros((2, num_envs), dtype=int)
-        self._done = np.ones(num_envs, dtype=bool)
+        self.done = np.ones(num_envs, dtype=bool)
 
     def _check_times(self, period_s: float, delay_s: float) -> None:
         cycle_s = cycle_period_s(self.robot)
@@ -184,15 +189,17 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         """
         if options:
             raise ParameterError("options", options, "none: what an episode is like is an argument of the environment")
-        if not isinstance(seed, Sequence):
-            seed = [None if seed is None else seed + index for index in range(self.num_envs)]
-        if len(seed) != self.num_envs:
+        everyone = range(self.num_envs)
+        given = (
+            seed if isinstance(seed, (Sequence, np.ndarray)) else [None if seed is None else seed + k for k in everyone]
+        )
+        if len(given) != self.num_envs:
             raise ParameterError("seed", seed, f"a number, or {self.num_envs} of them")
-        for index, own in enumerate(seed):
+        for index, own in enumerate(given):
             if own is not None or self.generators[index] is None:
-                self.take_generator(index, seeding.np_random(own)[0])
-        self._begin(range(self.num_envs))
-        return self._seen(), self._told()
+                self.take_generator(index, seeding.np_random(None if own is None else int(own))[0])
+        self._begin(everyone)
+        return self._seen(everyone), self._told()
 
     def take_generator(self, index: int, rng: np.random.Generator) -> None:
         """Let one robot draw from another generator from its next episode on."""
@@ -204,7 +211,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         if given.shape != self.action_space.shape or not np.isfinite(given).all():
             raise ParameterError("actions", actions, f"finite values of the shape {self.action_space.shape}")
         same_step = self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-        begun, going = np.flatnonzero(self._done).tolist(), np.flatnonzero(~self._done).tolist()
+        begun, going = np.flatnonzero(self.done).tolist(), np.flatnonzero(~self.done).tolist()
         self._begin(begun)
         self._advance(going, self.act.to_si(np.clip(given, -1.0, 1.0)))
         rewards, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
@@ -214,13 +221,14 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             faults[index], terminated[index] = fault, index in going
         truncated = (self._steps >= self._last) & ~terminated
         truncated[begun] = False
-        self._done = terminated | truncated
+        self.done = terminated | truncated
         told = self._told()
         if terminated.any():
             told |= {"fault": faults, "_fault": terminated.copy()}
-        if same_step and self._done.any():
-            told = self._begin_at_once(told)
-        return self._seen(), rewards, terminated, truncated, told
+        seen = self._seen(range(self.num_envs))
+        if same_step and self.done.any():
+            told = self._begin_at_once(seen, told)
+        return seen, rewards, terminated, truncated, told
 
     def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """A picture of each robot with its goal, (480, 480, 3)."""
@@ -257,7 +265,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         led.position[indices] = self._coordinates(self._stacks.rows[:, self._stacks.row.displacement])[indices]
         led.velocity[indices] = 0.0
         self._motion.reset(led.position, led.velocity)
-        self._steps[indices], self._done[indices] = 0, False
+        self._steps[indices], self.done[indices] = 0, False
         now = self._measure()
         for before in self._history:
             for name, values in now.items():
@@ -302,8 +310,8 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
                 found[name] = (self._tips if name == TRACKED else self.task.seen(name, self._stacks)).astype(np.float32)
         return found
 
-    def _seen(self) -> Seen:
-        """The observations of all robots."""
+    def _seen(self, noisy: Sequence[int]) -> Seen:
+        """The observations of all robots; noise is drawn for some."""
         found, led = {}, self._motion.reference
         for name in self.observed:
             if name in self._history[0]:
@@ -315,8 +323,10 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
             else:
                 found[name] = self.task.seen(name, self._stacks).astype(np.float32)
         for name, size in self._noise.items():
-            drawn = [rng.standard_normal(self.observed[name].size) for rng in self.generators if rng is not None]
-            found[name] += (size * np.array(drawn)).astype(np.float32)
+            for index in noisy:
+                rng = self.generators[index]
+                assert rng is not None, "reset() has made it"
+                found[name][index] += size * rng.standard_normal(self.observed[name].size)
         return found
 
     def _told(self) -> dict[str, Any]:
@@ -324,14 +334,18 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         distance = self.task.distances(self._tips)
         return {"tip": self._tips.copy(), "_tip": known, "distance": distance, "_distance": known.copy()}
 
-    def _begin_at_once(self, told: dict[str, Any]) -> dict[str, Any]:
-        """In the mode SameStep: end the episodes that are done, and begin others; what is told of both."""
-        done, seen = self._done.copy(), self._seen()
+    def _begin_at_once(self, seen: Seen, told: dict[str, Any]) -> dict[str, Any]:
+        """In the mode SameStep: begin again where an episode is done. Puts what is seen then in the place of what was
+        seen last; what is told of both.
+        """
+        done, indices = self.done.copy(), np.flatnonzero(self.done).tolist()
         last = np.full(self.num_envs, None, dtype=object)
-        for index in np.flatnonzero(done):
-            last[index] = {name: values[index] for name, values in seen.items()}
+        for index in indices:
+            last[index] = {name: values[index].copy() for name, values in seen.items()}
         final = {name: values & done if name.startswith("_") else values for name, values in told.items()}
-        self._begin(np.flatnonzero(done).tolist())
+        self._begin(indices)
+        for name, values in self._seen(indices).items():
+            seen[name][indices] = values[indices]
         return self._told() | {"final_obs": last, "_final_obs": done, "final_info": final, "_final_info": done.copy()}
 
 
@@ -358,6 +372,8 @@ class RobotEnv(gymnasium.Env[Seen, Array]):
 
     def step(self, action: Array) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Follow an action, (size,), for a period."""
+        if self.batch.done[0]:
+            raise gymnasium.error.ResetNeeded("Call reset() before step()")
         seen, reward, terminated, truncated, told = self.batch.step(np.asarray(action)[None, :])
         return _first(seen), float(reward[0]), bool(terminated[0]), bool(truncated[0]), _first_told(told)
 

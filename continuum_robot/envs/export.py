@@ -40,7 +40,7 @@ def export_policy(
         if name not in scales:
             raise ParameterError("names", name, f"observations of the environment: {', '.join(scales)}")
 
-    class Scaled(torch.nn.Module):  # type: ignore[misc]
+    class Scaled(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.network = network

@@ -20,7 +20,7 @@ from continuum_robot.errors import ParameterError
 Array = NDArray[np.float32]
 
 
-class ScaledVecEnv(VecEnv):  # type: ignore[misc]
+class ScaledVecEnv(VecEnv):
     """A :class:`RobotVectorEnv` for the algorithms of stable-baselines3.
 
     Observations are one after the other as in ``envs.scales``, divided by these, shape (num_envs, all sizes): what
@@ -96,7 +96,7 @@ def export_trained(model: Any, file: Path | str, names: Mapping[str, str] | None
     export_policy(_Mean(model.policy), envs, file, names)
 
 
-class _Mean(torch.nn.Module):  # type: ignore[misc]
+class _Mean(torch.nn.Module):
     def __init__(self, policy: Any) -> None:
         super().__init__()
         self.policy = policy

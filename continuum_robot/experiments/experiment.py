@@ -208,10 +208,10 @@ def _shown(value: Any) -> str:
 
 @lru_cache(maxsize=1)
 def experiments() -> dict[str, Experiment]:
-    """Every experiment by its name: those of the papers, then in a checkout those of validation/."""
+    """Every experiment by its name: of the papers, of learning, then in a checkout those of validation/."""
     if VALIDATED_HERE and str(CHECKOUT) not in sys.path:
         sys.path.append(str(CHECKOUT))
-    packages = [f"continuum_robot.experiments.{paper}" for paper in PAPERS]
+    packages = [f"continuum_robot.experiments.{folder}" for folder in (*PAPERS, "learn")]
     found: dict[str, Experiment] = {}
     for package in [*packages, "validation"] if VALIDATED_HERE else packages:
         folder = importlib.import_module(package).__path__

@@ -76,7 +76,7 @@ class PolicySettings:
     )
     observations: tuple[str, ...] = quantity("what a function sees; the names are in docs/learning.md", default=())
     action: str = quantity("what a function gives", default="", choices=("", *POLICY_ACTIONS))
-    rate_hz: float = quantity("how often it is asked", default=50.0, ge=0.1, le=4000)
+    rate_hz: float = quantity("how often it computes an action", default=50.0, ge=0.1, le=4000)
     delay_s: float = quantity(
         "time from an observation to the action that answers it, in which it has to be computed; 0: half a period",
         default=0.0,

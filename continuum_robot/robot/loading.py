@@ -55,10 +55,12 @@ def load_robot(robot: str | Path) -> Robot:
     return parse_robot(read_yaml(path, "robot file"), path)
 
 
-def parse_robot(text: str, file: Path | str | None = None) -> Robot:
-    """Read a robot from YAML text; ``file`` is only for the messages."""
+def parse_robot(text: str, file: Path | str | None = None, values: Mapping[str, Any] | None = None) -> Robot:
+    """Read a robot from YAML text; ``file`` is only for the messages. ``values`` stand at dotted keys in place of its
+    own, and what follows from them is derived anew, as where a file gives them under ``set``.
+    """
     path = None if file is None else Path(file)
-    mapping, source = whole_robot(text, path)
+    mapping, source = whole_robot(text, path, values)
     derived = fill(mapping)
     robot: Robot = read(Robot, mapping, source)
     if "schema_version" not in mapping:

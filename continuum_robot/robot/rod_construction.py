@@ -98,7 +98,7 @@ class RodConstruction:
             return "the limits of motors that share tendons are Python code"
         law = PID_LAW if self.robot.control is None else self.robot.control.law
         if self.robot.control is not None and self.robot.control.policy is not None:
-            return "the policy is asked by Python code"
+            return "a policy runs as Python code"
         return "" if law in COMPILED_LAWS else f"the controller {law} is Python code"
 
     @property

@@ -215,6 +215,10 @@ def _convert(hint: Any, value: Any, rules: Quantity, source: Source, key: str) -
         raise source.error(key, value, getattr(hint, "__name__", ""))
     if dataclasses.is_dataclass(hint):
         return read(typing.cast("type", hint), value, source, key)
+    if hint is dict:  # whose keys are not known here
+        if not isinstance(value, Mapping):
+            raise source.error(key, value, f"a mapping: {rules.doc}")
+        return dict(value)
     if hint is bool:
         if not isinstance(value, bool):
             raise source.error(key, value, "true or false")

@@ -22,15 +22,26 @@ _TOLERANCE = 1e-5
 
 
 def inverse_kinematics(
-    rod: Rod, target: ArrayLike, *, start_n: ArrayLike = 1.0, least_n: ArrayLike = 0.0, most_n: ArrayLike = np.inf
+    rod: Rod,
+    target: ArrayLike,
+    *,
+    start_n: ArrayLike = 1.0,
+    least_n: ArrayLike = 0.0,
+    most_n: ArrayLike = np.inf,
+    nearest: bool = False,
 ) -> Equilibrium:
     """The equilibrium whose tip is at a target.
 
     Of the tensions that bring it there, those are found that the start leads to; none is preferred otherwise.
 
+    Parameters
+    ----------
+    nearest : give the equilibrium nearest to a target that the tip does not reach, instead of an error
+
     Raises
     ------
     ParameterError : a target of another shape, or a start outside of the limits
+    ConvergenceError : a target that the tip does not reach from the start
     """
     goal = np.asarray(target, dtype=float)
     if goal.shape not in ((3,), (4, 4)) or not np.isfinite(goal).all():
@@ -64,7 +75,7 @@ def inverse_kinematics(
 
     found = least_squares(missed, first, slope, (low, high), x_scale="jac", xtol=1e-12, ftol=1e-15, gtol=1e-15)
     state, left = at(found.x), float(np.linalg.norm(found.fun))
-    if left > _TOLERANCE * rod.length_m:
+    if left > _TOLERANCE * rod.length_m and not nearest:
         raise ConvergenceError("tensions that bring the tip to the target", left, _TOLERANCE * rod.length_m, found.nfev)
     return state
 

@@ -114,8 +114,16 @@ class _Batch:
 
 
 def _in_threads(run: Callable[[ct.c_int, ct.c_int], int], robots: int, progress: Progress | None) -> int:
-    """Run ``run(going, done)`` beside the interpreter, which stays able to end it by Ctrl-C; its result."""
+    """Run ``run(going, done)`` beside the interpreter, which stays able to end it by Ctrl-C; its result.
+
+    Of one robot here: nothing can end it before it is done.
+    """
     going, done, results = ct.c_int(1), ct.c_int(0), []
+    if robots == 1:
+        result = run(going, done)
+        if progress is not None:
+            progress(1.0)
+        return result
     worker = threading.Thread(target=lambda: results.append(run(going, done)))
     worker.start()
     alive = True
@@ -297,6 +305,15 @@ class Rod:
         x, y, z = (float(value) for value in gravity)
         other.description = replace(self.description, gravity_m_per_s2=(x, y, z))
         other.arrays = replace(self.arrays, gravity=gravity, body=self.arrays.body.copy())
+        for name in ("_finer", "strings"):
+            other.__dict__.pop(name, None)
+        other._prepare()
+        return other
+
+    def with_bodies(self, body: Vector) -> Rod:
+        """The same rod with other bodies, of the shape of ``arrays.body``, and nothing that moves beside them."""
+        other = copy(self)
+        other.arrays = replace(self.arrays, body=np.array(body, order="C"), inertia=np.zeros_like(self.arrays.inertia))
         for name in ("_finer", "strings"):
             other.__dict__.pop(name, None)
         other._prepare()
@@ -632,13 +649,19 @@ class Rod:
         )  # fmt: skip
 
     def inverse_kinematics(
-        self, target: ArrayLike, *, start_n: ArrayLike = 1.0, least_n: ArrayLike = 0.0, most_n: ArrayLike = np.inf
+        self,
+        target: ArrayLike,
+        *,
+        start_n: ArrayLike = 1.0,
+        least_n: ArrayLike = 0.0,
+        most_n: ArrayLike = np.inf,
+        nearest: bool = False,
     ) -> Equilibrium:
         """The equilibrium whose tip is at a target.
 
         See :func:`continuum_robot.rod.inverse_kinematics.inverse_kinematics`, which has the same parameters.
         """
-        return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n)
+        return inverse_kinematics(self, target, start_n=start_n, least_n=least_n, most_n=most_n, nearest=nearest)
 
     def equilibria(
         self,

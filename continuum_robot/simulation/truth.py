@@ -51,9 +51,12 @@ def truth_file(robot: Robot, given: str = "") -> str:
 def true_robot(robot: Robot, given: str = "") -> Robot:
     """The robot that is simulated: of the same name and seed, with the devices that the believed one has."""
     file = truth_file(robot, given)
-    if not file:
-        return robot
-    truth = load_robot(file)
+    return as_truth(load_robot(file), robot) if file else robot
+
+
+def as_truth(truth: Robot, robot: Robot) -> Robot:
+    """A robot as what is simulated in place of another one. Raises :class:`RobotFileError` if it cannot be."""
+    file = truth.file_name
     found = {
         "segments": (truth.tendon_count, robot.tendon_count, "tendons"),
         "transmission.matrix": (truth.motor_count, robot.motor_count, "motors"),

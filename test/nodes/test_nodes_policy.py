@@ -55,4 +55,4 @@ def test_a_policy_follows_targets_of_the_tip_until_it_fails(domain, tmp_path):
         assert probe.manage(ManageStack.Request.RESET, 60.0).success
         probe.wait_real(lambda: probe.stack_state() == "up" and probe.driver_state() == "active", 60.0)
         probe.pause(0.2)
-        assert not policy.failure
+        assert not stack.nodes["clarke_controller"]._policy.failure

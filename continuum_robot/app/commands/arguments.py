@@ -104,8 +104,7 @@ WorkersOption = Annotated[
         metavar="N",
         min=0,
         max=MOST_WORKERS,
-        help="Share the work out to so many processes of this machine (extra cluster); the same numbers for any N. "
-        "0: this process.",
+        help="Share the work out to so many processes of this machine; the same numbers for any N. 0: this process.",
     ),
 ]
 SchedulerOption = Annotated[
@@ -113,8 +112,8 @@ SchedulerOption = Annotated[
     typer.Option(
         "--scheduler",
         metavar="ADDRESS",
-        help="Share it out to the workers of a dask scheduler instead, tcp://host:port; they need this package, and "
-        "who reaches that port can run programs on them.",
+        help="Share it out to the workers of a dask scheduler instead (extra cluster), tcp://host:port; they need this "
+        "package, and who reaches that port can run programs on them.",
         show_default=False,
     ),
 ]

@@ -59,7 +59,7 @@ def export(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Of lerobot, what was asked for; without: clarke_reference.position.",
+            help="What was asked for; without: none, or of lerobot clarke_reference.position.",
             show_default=False,
         ),
     ] = "",
@@ -93,7 +93,7 @@ def export(
         raise typer.Exit(part("recordings.viewers").run_export(runs[0], to.value, out, robot, namespace))
     without_effect(f"with --to {to.value}", {"--robot": robot is not None})
     if to is not DataFormat.lerobot:
-        without_effect(f"with --to {to.value}", {"--action": bool(action), "--task": bool(task)})
+        without_effect(f"with --to {to.value}", {"--task": bool(task)})
     module = part("recordings.dataset")
     names, actions = ([one.strip() for one in given.split(",") if one.strip()] for given in (observations, action))
     raise typer.Exit(

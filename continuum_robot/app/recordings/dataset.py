@@ -35,7 +35,6 @@ LEROBOT_VERSION = "v3.0"
 """Of the format, in lerobot 0.4 ``CODEBASE_VERSION``."""
 
 _QUANTILES = (0.01, 0.1, 0.5, 0.9, 0.99)
-_COUNTERS = ("timestamp", "frame_index", "episode_index")
 _FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 
 
@@ -123,9 +122,11 @@ class DataSet:
                 elif to == PARQUET:
                     self._write_parquet(partial)
                 else:
-                    write_csv_table(partial, [*_COUNTERS, *self.columns], np.hstack([self._counted(), self._all()]))
-        except OSError as error:
-            raise DeviceError(str(path), f"cannot be written ({error.strerror or error})", DISK_REMEDY) from error
+                    columns = self._columns()
+                    write_csv_table(partial, list(columns), np.stack([*columns.values()], axis=1))
+        except (OSError, RecordingError) as error:  # the latter of the CSV, by its unfinished name
+            cause = getattr(error.__cause__ or error, "strerror", None) or error
+            raise DeviceError(str(path), f"cannot be written ({cause})", DISK_REMEDY) from error
         return path
 
     def _all(self, of: Callable[[Episode], Array] = lambda one: one.observation) -> Array:
@@ -137,6 +138,17 @@ class DataSet:
         frame = np.concatenate([np.arange(length) for length in lengths])
         return np.stack([frame / self.rate_hz, frame, np.repeat(np.arange(len(lengths)), lengths)], axis=1)
 
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        """What a row of a table has for each frame."""
+        counted, values, asked = self._counted(), self._all(), self._all(lambda one: one.action)
+        return {
+            "timestamp": counted[:, 0],
+            "frame_index": counted[:, 1].astype(np.int64),
+            "episode_index": counted[:, 2].astype(np.int64),
+            **{name: values[:, k] for k, name in enumerate(self.columns)},
+            **{f"action.{name}": asked[:, k] for k, name in enumerate(self.actions)},
+        }
+
     def _described(self) -> dict[str, Any]:
         sources = [episode.source for episode in self.episodes]
         versions = {"continuum_robot_version": continuum_robot.__version__, "rate_hz": self.rate_hz}
@@ -144,19 +156,13 @@ class DataSet:
 
     def _write_parquet(self, file: Path) -> None:
         pa, parquet = imported("pyarrow"), imported("pyarrow.parquet")
-        counted, values = self._counted(), self._all()
-        columns = {
-            "timestamp": counted[:, 0],
-            **{name: counted[:, k + 1].astype(np.int64) for k, name in enumerate(_COUNTERS[1:])},
-            **{name: values[:, k] for k, name in enumerate(self.columns)},
-        }
-        table = pa.table(columns).replace_schema_metadata({"continuum_robot": json.dumps(self._described())})
+        table = pa.table(self._columns()).replace_schema_metadata({"continuum_robot": json.dumps(self._described())})
         parquet.write_table(table, file)
 
     def _write_lerobot(self, folder: Path, task: str) -> None:
-        pa, parquet, pandas = imported("pyarrow"), imported("pyarrow.parquet"), imported("pandas")
         if self.rate_hz != int(self.rate_hz):
             raise ParameterError("rate", self.rate_hz, "a whole number of frames per second, as LeRobotDataset has")
+        pa, parquet, pandas = imported("pyarrow"), imported("pyarrow.parquet"), imported("pandas")
         counted = self._counted()
         index = np.arange(len(counted))
         values: dict[str, NDArray[Any]] = {
@@ -286,7 +292,13 @@ def marked_episodes(recording: Recording) -> Marks | None:
 
 
 def read_data_set(
-    run: Path, rate_hz: float, names: Sequence[str] = (), actions: Sequence[str] = (), namespace: str | None = None
+    run: Path,
+    rate_hz: float,
+    names: Sequence[str] = (),
+    actions: Sequence[str] = (),
+    namespace: str | None = None,
+    *,
+    known: bool = False,
 ) -> tuple[DataSet, Marks]:
     """The episodes of a recording: those that are marked, else one of all that is in it.
 
@@ -297,8 +309,9 @@ def read_data_set(
     ----------
     run : folder of a run, of a recording, or a .mcap
     rate_hz : frames per second
-    names, actions : of columns, or what they begin with; no names: all. With actions every value has to be known
+    names, actions : of columns, or what they begin with; no names: all
     namespace : of the robot; None: as noted in the recording
+    known : whether an unknown value, NaN, is an error
 
     Raises
     ------
@@ -324,7 +337,7 @@ def read_data_set(
             raise RecordingError(run, problem, "Raise the rate")
         values = recording.held(columns, time_s)
         asked = recording.held(action_columns, time_s + 1 / rate_hz)
-        if actions:
+        if known:
             _check_known(run, [*columns, *action_columns], np.hstack([values, asked]), time_s)
         episodes.append(Episode(values, asked, f"{run.name} from {start_s:.3f} s to {end_s:.3f} s"))
     return DataSet(robot, rate_hz, columns, action_columns, episodes, about), marks
@@ -356,7 +369,7 @@ def run_export(
         names, actions = names or STATE, actions or ACTION
     parts, rows = [], []
     for run in runs:
-        part, marks = read_data_set(run, rate_hz, names, actions, namespace)
+        part, marks = read_data_set(run, rate_hz, names, actions, namespace, known=to == LEROBOT)
         parts.append(part)
         frames = sum(map(len, part.episodes))
         rows.append((run.name, len(part.episodes), frames, frames / rate_hz, marks.discarded, marks.unfinished))

@@ -107,6 +107,11 @@ class Series:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     alone: bool = False
 
+    @classmethod
+    def of(cls, stamp_s: Vector, **fields: Vector) -> Series:
+        """Numbers that were not recorded, at their times, s."""
+        return cls(stamp_s, stamp_s, np.arange(len(stamp_s)), fields, {})
+
     def __len__(self) -> int:
         return len(self.stamp_s)
 

@@ -44,7 +44,7 @@ class Tracking:
         return np.sqrt(np.mean(error**2, axis=0)) if len(error) else np.full(self.measured.shape[1], np.nan)
 
 
-def track(state: Series, reference: Series, blend_s: float) -> Tracking | None:
+def track(state: Series, reference: Series, robot: Robot, blend_s: float) -> Tracking | None:
     """Bring measured and desired Clarke coordinates onto the same instants; None where they share none."""
     first_s, last_s = float(reference.stamp_s[0]), float(reference.stamp_s[-1])
     state = state.between(first_s, last_s)
@@ -54,7 +54,8 @@ def track(state: Series, reference: Series, blend_s: float) -> Tracking | None:
     desired = np.stack(
         [np.interp(state.stamp_s, reference.stamp_s, column) for column in reference["position"].T], axis=1
     )
-    return Tracking(time_s, state["position"], desired, time_s >= blend_s)
+    modes = robot.control is not None and robot.control.modes > 0
+    return Tracking(time_s, state["position"], desired, time_s >= blend_s, modes=modes)
 
 
 @dataclass(frozen=True)
@@ -98,11 +99,18 @@ def metrics(recording: Recording, tracking: Tracking | None, tip: TipTracking | 
         **loop_numbers(active),
         **response_numbers(active, recording.topics.get("tendon_commands")),
     }
+    return numbers | motion_numbers(active, tracking, tip)
+
+
+def motion_numbers(active: Series, tracking: Tracking | None, tip: TipTracking | None = None) -> dict[str, float]:
+    """Tensions, limited cycles and errors of states that were controlled."""
     tension = active["tension"]
     known = tension[np.isfinite(tension)]
-    numbers["min_tension_n"] = float(known.min()) if known.size else math.nan
-    numbers["max_tension_n"] = float(known.max()) if known.size else math.nan
-    numbers["limited_cycles_percent"] = 100.0 * float(np.mean((active["limited"] > 0).any(axis=1)))
+    numbers = {
+        "min_tension_n": float(known.min()) if known.size else math.nan,
+        "max_tension_n": float(known.max()) if known.size else math.nan,
+        "limited_cycles_percent": 100.0 * float(np.mean((active["limited"] > 0).any(axis=1))),
+    }
     if tip is not None:
         numbers["tip_rmse_m"] = tip.rmse_m
     if tracking is None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -74,9 +73,7 @@ def write_report(
     check_robot(recording, robot)
     tracking = None
     if "clarke_state" in recording.topics and "clarke_reference" in recording.topics:
-        tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), blend_s)
-        if tracking is not None:
-            tracking = dataclasses.replace(tracking, modes=robot.control is not None and robot.control.modes > 0)
+        tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), robot, blend_s)
     tip = None
     if TRUE_SHAPE in recording.topics and "clarke_reference" in recording.topics:
         tip = track_tip(recording.series(TRUE_SHAPE), recording.series("clarke_reference"), robot, blend_s)

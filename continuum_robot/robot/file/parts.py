@@ -8,6 +8,7 @@ devices and what differs.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import os
 from collections.abc import Mapping
@@ -30,10 +31,15 @@ _NAMES = "name", "description"
 _MOST_FILES = 32
 
 
-def whole_robot(text: str, file: Path | None) -> tuple[Any, Source]:
-    """The values of a robot file with all that it includes, in the form of the newest version."""
+def whole_robot(text: str, file: Path | None, single: Mapping[str, Any] | None = None) -> tuple[Any, Source]:
+    """The values of a robot file with all that it includes, in the form of the newest version.
+
+    ``single`` gives values by their dotted keys, as the key ``set`` of a file does.
+    """
     parts = _Parts()
     values = parts.read(text, file)
+    for key, value in (single or {}).items():
+        _set(values, key, copy.deepcopy(value), Source(file))
     return values, Source(file, parts.lines, {key: path for key, path in parts.files.items() if path != file})
 
 
@@ -88,12 +94,7 @@ class _Parts:
         _override(merged, values)
         self._note(lines, file)
         for key, value in single.items():
-            place = place_of(merged, key, make="[" not in key)
-            if place is None and wire(merged):  # an entry that follows from others, and is not written out
-                place = place_of(merged, key)
-            if place is None:
-                raise source.error(f"{SET}.{key}", value, "the dotted key of a value, e.g. segments[0].length_m")
-            place[0][place[1]] = value
+            _set(merged, key, value, source)
             self._note({key: lines[f"{SET}.{key}"]}, file)
         return merged
 
@@ -120,6 +121,16 @@ class _Parts:
         if not isinstance(part, dict):
             raise source.error(key, name, "a file that holds a mapping")
         return part
+
+
+def _set(merged: Any, key: str, value: Any, source: Source) -> None:
+    place = place_of(merged, key, make="[" not in key)
+    if place is None and wire(merged):  # an entry that follows from others, and is not written out
+        place = place_of(merged, key)
+    if place is None:
+        near = did_you_mean(key.partition("[")[0].partition(".")[0], merged)
+        raise source.error(f"{SET}.{key}", value, f"the dotted key of a value, e.g. segments[0].length_m{near}")
+    place[0][place[1]] = value
 
 
 def _states(values: Mapping[str, Any], single: Mapping[str, Any], key: str) -> bool:

@@ -45,9 +45,9 @@ class PolicyController:
     """Has the methods that the cycle calls of a :class:`CycleController`, and hands on what it has not to the law.
 
     A policy whose action is ``clarke`` moves the reference of the law, within the range, speed and acceleration of the
-    robot's own references, and observes where that is; another one gives the command itself. The law follows the reference that the cycle gives
-    until all observations are known, while there is no target that the policy sees, and from the first failure on
-    until the controller starts again.
+    robot's own references, and observes that reference; another one gives the command itself. The law follows the
+    reference that the cycle gives until all observations are known, while there is no target that the policy sees, and
+    from the first failure on until the controller starts again.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class ReferenceInput:
 
     @stepped
     def hear(self, steady: cython.double[::1], stamp_s: cython.double) -> cython.void:
-        """As :meth:`receive`, in the cycle's thread: ``steady`` has positions, velocities (m, m/s) and since when, s."""
+        """As :meth:`receive`, in the cycle's thread: ``steady`` is positions, velocities (m, m/s) and since when, s."""
         k: cython.int
         n: cython.int = self.count
         since_s: cython.double = stamp_s - steady[2 * n]

@@ -93,6 +93,11 @@ def test_csv_has_the_frames_of_all_episodes(tmp_path, capsys):
     np.testing.assert_allclose(frames[:, 0], 0.01 * frames[:, 1], atol=1e-12)
     run = SyntheticRun()
     np.testing.assert_allclose(frames[3, -2:], run.desired(0.08) - run.error_m, atol=1e-9)
+    given = ["--action", "clarke_reference.position", "--rate", "100", "--observations", NAMES]
+    assert main(["export", str(one), "--to", "csv", "--out", str(tmp_path / "asked.csv"), *given]) == 0
+    columns = [f"action.clarke_reference.position[{k}]" for k in range(2)]
+    asked = read_csv_table(tmp_path / "asked.csv", columns, further=lambda _name: True).numbers(columns)
+    np.testing.assert_allclose(asked[3], run.desired(0.088), atol=1e-9)  # the newest at the next frame, at 0.09 s
     assert main([*arguments, "--out", str(out)]) == 2
     assert "expected a name that nothing has yet" in capsys.readouterr().err
 
@@ -192,7 +197,22 @@ def test_the_action_of_a_frame_is_what_was_asked_for_until_the_next(tmp_path):
     np.testing.assert_allclose(np.stack(frames["action"].to_numpy()), asked, rtol=1e-5)
 
 
-def test_what_cannot_be_a_data_set_is_refused_and_leaves_nothing(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("to", ["csv", LEROBOT])
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, to):
+    if to == LEROBOT:
+        pytest.importorskip("pandas", reason="pandas is not installed: it is of the extra learn")
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed: it is of the extra learn")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_text", full)
+    with pytest.raises(DeviceError, match=r"/out: cannot be written \(No space left on device\)"):
+        made().write(tmp_path / "out", to)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_a_data_set_is_refused_and_leaves_nothing(tmp_path, capsys):
     bag = run_with(tmp_path / "bag", (0.1, "begin"), (0.101, "success"))
 
     def refused(*arguments: str) -> str:
@@ -210,13 +230,6 @@ def test_what_cannot_be_a_data_set_is_refused_and_leaves_nothing(tmp_path, capsy
         made().write(tmp_path / "out", "hdf5")
     with pytest.raises(ParameterError, match="at least one"):
         DataSet("robot", 2.0, ["a"]).write(tmp_path / "out", "csv")
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_text", full)
-    with pytest.raises(DeviceError, match="No space left"):
-        made().write(tmp_path / "out", LEROBOT)
     assert [one.name for one in tmp_path.iterdir()] == ["bag"]
 
 

@@ -36,6 +36,8 @@ NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros", "control_msgs"}
 WITH_RCLPY = {"ament_index_python"}
 # Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
+# Brought by those who use it: too large for an extra, and its functions name it where it is missing.
+BROUGHT = {"torch"}
 
 
 def imported_modules() -> set[str]:
@@ -48,7 +50,7 @@ def imported_modules() -> set[str]:
                     found |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     found.add(node.module.split(".")[0])
-    return found - set(sys.stdlib_module_names) - {"continuum_robot"}
+    return found - set(sys.stdlib_module_names) - {"continuum_robot"} - BROUGHT
 
 
 def launched_packages() -> set[str]:

@@ -42,6 +42,10 @@ CHECKS: dict[str, Check] = {
     "13_rod_in_python": lambda said: said["0 g at the tip"][0] > 20 and abs(said["1.00 s after release"][0]) < 3,
     "15_learn_reach": lambda said: said["inverse kinematics"][0] < 2 and said["by hand"][0] < 20,
     "16_behaviour_cloning": lambda said: max(said["by hand"] + said["by the clone, new targets"]) < 4,
+    "17_swing": lambda said: all(
+        said[f"{name} by gradient"][-1] < 0.1 * said[f"{name} by statics"][-1]
+        for name in ("opencr_five_tendon", "two_segment")
+    ),
     "09_ros2_client": lambda said: abs(said["straight again"][2] - 200) < 2 and min(said["tensions"]) > 0.5,
 }
 

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import json
+import math
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from continuum_robot.app import tune
 from continuum_robot.app.command_line import main
 from continuum_robot.app.commands.arguments import output_file
 from continuum_robot.errors import ParameterError
+from continuum_robot.robot.loading import load_robot
 
 ROBOT = "rolling_five_link"
 
@@ -38,6 +42,7 @@ ROBOT = "rolling_five_link"
         ("calibrate-torque two_segment --tendon 1 --mass 300g", "the unit is kg"),
         ("weigh", "a terminal"),
         (f"tune {Path(__file__).parents[2] / 'robots/bare_rod.yaml'}", "actuators and limits"),
+        ("tune rolling_five_link --by gradient", "the rule alone"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(
@@ -71,6 +76,38 @@ def test_tune_writes_numbers_and_a_file_that_check_accepts(tmp_path: Path) -> No
     assert found["gains"][0]["p"] > 0
     assert len(found["reasons"]) == 3
     assert main(["check", str(out)]) == 0
+
+
+def test_tune_by_gradient_judges_its_gains_beside_the_rule_on_the_simulated_robot(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tune, "_TRACKED_S", 1.0)
+    monkeypatch.setattr(tune, "tune_by_gradient", partial(tune.tune_by_gradient, duration_s=0.6, iterations=3))
+    out, numbers = tmp_path / "tuned.yaml", tmp_path / "tune.json"
+    words = f"tune opencr_five_tendon --by gradient --rate 500 --out {out} --json {numbers}"
+    assert main(words.split()) == 0
+    found = json.loads(numbers.read_text(encoding="utf-8"))
+    assert found["simulated_error_m"]["gradient"] < found["simulated_error_m"]["rule"]
+    assert found["phase_margin_rad"] >= math.radians(45)
+    assert {one["fault"] for one in found["judged"].values()} == {""}
+    assert tune.verdict({name: tune.Judged(**one) for name, one in found["judged"].items()}) in capfd.readouterr().out
+    gains = load_robot(str(out)).control_settings.gains
+    assert [{"p": one.p, "i": one.i, "d": one.d} for one in gains] == found["gains"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "gradient", "said"),
+    [
+        (tune.Judged(2e-4, 0.1, 0.2), tune.Judged(1e-4, 0.1, 0.2), "50% less"),
+        (tune.Judged(2e-4, 0.1, 0.2), tune.Judged(1e-4, 0.3, 0.2), "overshoots by 30 %, not by 10 %"),
+        (tune.Judged(1e-4, 0.1, 0.2), tune.Judged(2e-4, 0.1, 0.2), "Keep the rule's"),
+        (tune.Judged(1e-4, 0.1, 0.2), tune.Judged(fault="overcurrent"), "Keep the rule's"),
+        (tune.Judged(fault="overcurrent"), tune.Judged(1e-4, 0.1, 0.2), "Take those"),
+        (tune.Judged(fault="overcurrent"), tune.Judged(fault="overcurrent"), "Neither"),
+    ],
+)
+def test_it_is_said_whether_the_gradient_helps(rule: tune.Judged, gradient: tune.Judged, said: str) -> None:
+    assert said in tune.verdict({"rule": rule, "gradient": gradient})
 
 
 def test_a_payload_of_one_run_is_the_models_and_the_simulated_robots() -> None:

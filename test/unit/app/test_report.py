@@ -122,12 +122,13 @@ def test_a_long_recording_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.
 def test_reference_is_interpolated_to_the_stamps_of_the_state(tmp_path: Path) -> None:
     bag = SyntheticRun(duration_s=0.4).write(tmp_path / "bag")
     recording = read_recording(bag, TOPICS)
-    tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), 0.0)
+    robot = load_robot("opencr_five_tendon")
+    tracking = track(recording.series("clarke_state"), recording.series("clarke_reference"), robot, 0.0)
     shifted = recording.series("clarke_reference")
     sparse = type(shifted)(
         shifted.stamp_s[::2], shifted.received_s[::2], shifted.sequence[::2], {"position": shifted["position"][::2]}, {}
     )
-    coarse = track(recording.series("clarke_state"), sparse, 0.0)
+    coarse = track(recording.series("clarke_state"), sparse, robot, 0.0)
     np.testing.assert_allclose(coarse.desired, tracking.desired[: len(coarse.desired)], atol=1e-7)
 
 

@@ -13,10 +13,11 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="the extra learn is not installed")
 
-from gymnasium.utils.env_checker import check_env
+from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from continuum_robot.envs import TASKS, RobotEnv, RobotVectorEnv
-from continuum_robot.errors import ParameterError
+from continuum_robot.envs import TASKS, RobotEnv, RobotVectorEnv  # noqa: E402
+from continuum_robot.errors import ParameterError  # noqa: E402
+from continuum_robot.experiments.learn.speed import speed  # noqa: E402
 
 ROBOT = "opencr_five_tendon"
 SHORT = {"robot": ROBOT, "episode_s": 0.06}
@@ -175,6 +176,7 @@ def test_each_episode_has_a_robot_of_its_own() -> None:
         ({"period_s": 0.0005}, "a multiple of the driver's period"),
         ({"delay_s": -0.001}, "a multiple of the driver's period"),
         ({"redraw_every": 0}, "at least 1"),
+        ({"episode_s": 0.0}, "at least period_s"),
         ({"task": "Dance"}, "Reach, FollowPath, Hold, Press, Obstacle, Insert"),
         ({"render_mode": "human"}, "rgb_array"),
         ({"autoreset_mode": "Disabled"}, "NextStep or SameStep"),
@@ -225,7 +227,7 @@ def test_observations_are_late_and_noisy_as_asked() -> None:
 
 def test_episodes_begin_in_the_same_step_where_asked() -> None:
     actions = some_actions(3, 2)
-    options = {**SHORT, "episode_s": 0.04}
+    options = {**SHORT, "episode_s": 0.04, "noise": {"tip_target": 0.1}}
     with (
         closing(RobotVectorEnv(num_envs=2, **options)) as envs,
         closing(RobotVectorEnv(num_envs=2, autoreset_mode="SameStep", **options)) as same,
@@ -250,3 +252,13 @@ def test_a_picture() -> None:
         assert picture.shape == (480, 480, 3)
         assert picture.dtype == np.uint8
         assert len(np.unique(picture)) > 10
+
+
+def test_the_experiment_measures_a_robot() -> None:
+    """The numbers are of the machine; that they belong together is not."""
+    found = speed.run({"robots": ROBOT, "num_envs": 2, "seconds": 0.05, "tasks": False})
+    assert found["num_envs"][ROBOT] == 2
+    assert found["times_real_time"] == pytest.approx(1e-3 * found["steps_per_second"][ROBOT])
+    parts = ("plant_alone", "devices_driver_controller", "wrapper")
+    parts_us = sum(found[f"{part}_us_per_step"][ROBOT] for part in parts)
+    assert found["processor_us_per_step"][ROBOT] == pytest.approx(parts_us)

@@ -40,17 +40,17 @@ def test_a_network_is_exported_with_the_scales_of_its_environment(envs, tmp_path
     export_policy(network, envs, file, {"tracked_tip": "tip_pose.position"})
     robot = envs.robot.changed(control=dataclasses.replace(envs.robot.control, policy=PolicySettings(model=str(file))))
     policy = load_policy(robot)
-    assert list(policy.observations) == ["tip_target", "tip_pose.position", "clarke_reference.position"]
+    assert list(policy.observations) == ["clarke_reference.position", "tip_target", "tip_pose.position"]
     seen = {
+        "clarke_reference.position": [0, 1e-3],
         "tip_target": [0.1, 0.0, 0.1],
         "tip_pose.position": [0.0, 0.02, 0.2],
-        "clarke_reference.position": [0, 1e-3],
     }
     scaled = np.concatenate([np.array(values) / policy.observations[name].scale for name, values in seen.items()])
     with torch.no_grad():
         expected = envs.act.to_si(np.clip(network(torch.tensor(scaled, dtype=torch.float32)).numpy(), -1, 1))
     np.testing.assert_allclose(policy({name: np.array(values) for name, values in seen.items()}), expected, rtol=1e-5)
-    with pytest.raises(ParameterError, match=r"names = 'tip' -- expected observations of the environment: tip_target"):
+    with pytest.raises(ParameterError, match=r"names = 'tip' -- expected observations of the environment: clarke_reference"):
         export_policy(network, envs, file, {"tip": "tip_target"})
 
 
@@ -62,14 +62,15 @@ def test_the_batch_of_stable_baselines_gives_what_the_environment_does(envs):
     batch.seed(5)
     first = batch.reset()
     seen, _ = envs.reset(seed=5)
-    scaled = np.concatenate([seen[name] / envs.scales[name] for name in OBSERVE], axis=1)
+    scaled = np.concatenate([seen[name] / envs.scales[name] for name in envs.scales], axis=1)
     np.testing.assert_array_equal(first, scaled)
     actions = np.full((2, 2), 0.5, np.float32)
     for _ in range(2):
         seen, rewards, done, infos = batch.step(actions)
     assert done.all()
     assert infos[0]["TimeLimit.truncated"]
+    tip = slice(5, 8)  # after the reference and the target
     # The tip has moved at the end of the episode, and the next one begins at the start.
-    assert np.abs(infos[0]["terminal_observation"][3:6] - first[0, 3:6]).max() > 0.01
-    np.testing.assert_allclose(seen[:, 3:6], first[:, 3:6], atol=5e-3)
+    assert np.abs(infos[0]["terminal_observation"][tip] - first[0, tip]).max() > 0.01
+    np.testing.assert_allclose(seen[:, tip], first[:, tip], atol=5e-3)
     assert ((rewards > 0) & (rewards <= 1)).all()
