@@ -91,7 +91,12 @@ RUN, ROBOT, CALIBRATE, RECORD, DEVELOP = "Run", "Robot", "Calibrate", "Record", 
 COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
     (RUN, running.demo, "demo --duration 10 --robot two_segment", {"cls": running.OptionalContact}),
     (RUN, running.up, "up opencr_five_tendon --simulated --processes --record", {}),
-    (RUN, running.view, "view opencr_five_tendon", {}),
+    (
+        RUN,
+        running.view,
+        "view opencr_five_tendon, or, of recordings: continuum-robot view runs/2026-01-31_12-00-00 other_runs/first",
+        {},
+    ),
     (RUN, running.controller, "controller hold_tension", {}),
     (RUN, running.teleop, "teleop --gamepad auto --mode tip", {}),
     (ROBOT, robots.check, "check my_robot.yaml", {}),

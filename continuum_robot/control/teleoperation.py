@@ -128,11 +128,16 @@ class Teleoperation:
 
 
 def axes_of_coordinates(axes: ArrayLike, coordinate_count: int, group: int) -> Vector:
-    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all."""
+    """Deflections of all coordinates from those of a device: two of a segment, two modes, or up to three in all.
+
+    Of six axes the last three, by which a cap is tilted, move the next segment or modes.
+    """
     values = np.asarray(axes, dtype=float)
-    if coordinate_count in (1, values.size):
+    if coordinate_count in (1, 3):
         return values[:coordinate_count].copy()
     result = np.zeros(coordinate_count)
-    first = 2 * (group % ((coordinate_count + 1) // 2))
-    result[first : first + 2] = values[: min(2, coordinate_count - first)]
+    groups = (coordinate_count + 1) // 2
+    for number, pair in enumerate(values.reshape(-1, 3)[:groups, :2]):
+        first = 2 * ((group + number) % groups)
+        result[first : first + 2] = pair[: min(2, coordinate_count - first)]
     return result

@@ -9,6 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from continuum_robot.errors import ContinuumRobotError
+from continuum_robot.robot.description import Robot
+
 Array = NDArray[np.float64]
 
 
@@ -66,3 +69,13 @@ class Drawing(Protocol):
 
     def pose(self, coefficients: Array, arc_length_m: float) -> Array:
         """Frame of the backbone at an arc length (m), shape (4, 4); of a mechanism that of the tip."""
+
+
+def desired_coefficients(drawing: Drawing, robot: Robot, reference_m: Array) -> Array | None:
+    """Coefficients of the unloaded robot at a reference, m; None where it is unknown, or no shape has it."""
+    if reference_m.size != robot.coordinate_count or not np.all(np.isfinite(reference_m)):
+        return None
+    try:
+        return drawing.coefficients(reference_m)
+    except ContinuumRobotError:
+        return None

@@ -62,6 +62,7 @@ TOPICS: dict[str, str] = {
     "tracked_tip": "geometry_msgs/msg/PointStamped",
     "tracked_pose": "geometry_msgs/msg/PoseStamped",
     "tracked_pose_with_covariance": "geometry_msgs/msg/PoseWithCovarianceStamped",
+    "obstacles": "visualization_msgs/msg/MarkerArray",
     "pid_state": "continuum_robot/msg/PidState",
     "driver_status": "continuum_robot/msg/DriverStatus",
     "stack_status": "continuum_robot/msg/StackStatus",
@@ -76,7 +77,7 @@ TOPICS: dict[str, str] = {
 
 _KNOWN = TOPICS | {"tendon_states_decimated": TOPICS["tendon_states"]}
 
-LATCHED = ("reference_writer", "base_stage/status", "driver_status", "stack_status", "estop")
+LATCHED = ("reference_writer", "base_stage/status", "obstacles", "driver_status", "stack_status", "estop")
 STATISTICS = "statistics"
 """Metadata key of numbers that only the running stack knew; JSON."""
 PARAMETERS = "parameters/"

@@ -19,11 +19,17 @@ RunArgument = Annotated[
 
 
 class DataFormat(str, enum.Enum):
-    """What a data set is written as."""
+    """What a recording is written as: a data set, or for a viewer."""
 
     parquet = "parquet"
     lerobot = "lerobot"
     csv = "csv"
+    rerun = "rerun"
+    foxglove = "foxglove"
+
+
+VIEWERS = (DataFormat.rerun, DataFormat.foxglove)
+FRAMES_HZ = 50.0
 
 
 def export(
@@ -31,9 +37,15 @@ def export(
         list[Path], typer.Argument(metavar="RUN...", help="Folders of runs or of recordings, or .mcap files.")
     ],
     *,
-    to: Annotated[DataFormat, typer.Option(help="A Parquet file, a LeRobotDataset (a folder), or a CSV file.")],
+    to: Annotated[
+        DataFormat,
+        typer.Option(
+            help="A data set: a Parquet file, a LeRobotDataset (a folder), a CSV file; or for a viewer: rerun (.rrd), "
+            "Foxglove (.mcap, and a layout beside it)."
+        ),
+    ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="What is written; it must not exist yet.")],
-    rate: Annotated[float, typer.Option(metavar="HZ", min=0.01, max=10_000.0, help="Frames per second.")] = 50.0,
+    rate: Annotated[float, typer.Option(metavar="HZ", min=0.01, max=10_000.0, help="Frames per second.")] = FRAMES_HZ,
     observations: Annotated[
         str,
         typer.Option(
@@ -57,15 +69,29 @@ def export(
     namespace: Annotated[
         str | None, typer.Option(metavar="NS", help="Of recordings with several robots.", show_default=False)
     ] = None,
+    robot: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Of a viewer, robot file; without: as recorded.", show_default=False),
+    ] = None,
 ) -> None:
-    """Write recordings as one data set of episodes: Parquet, LeRobotDataset or CSV.
+    """Write recordings as one data set of episodes, Parquet, LeRobotDataset or CSV; or one for rerun or Foxglove.
 
     Episodes are what was marked while recording, by the page, the pad or the services of the recorder; discarded ones
     are left out. Without marks each RUN is one episode. Values are held on a common time base: each frame has the
     newest that was stamped until then. The action of a frame is what was asked for until the next one.
 
-    Parquet and LeRobotDataset need the extra learn. Nothing is overwritten, and no half of a data set is left behind.
+    For a viewer it is one RUN, with the robot drawn in three dimensions: what is written opens without this package.
+
+    Parquet and LeRobotDataset need the extra learn, rerun its own. Nothing is overwritten, and no half is left behind.
     """
+    if to in VIEWERS:
+        where = f"with --to {to.value}"
+        given = {"--observations": bool(observations), "--action": bool(action), "--task": bool(task)}
+        without_effect(where, {**given, "--rate": rate != FRAMES_HZ})
+        if len(runs) > 1:
+            raise ParameterError("RUN", " ".join(map(str, runs)), f"one recording {where}")
+        raise typer.Exit(part("recordings.viewers").run_export(runs[0], to.value, out, robot, namespace))
+    without_effect(f"with --to {to.value}", {"--robot": robot is not None})
     if to is not DataFormat.lerobot:
         without_effect(f"with --to {to.value}", {"--task": bool(task)})
     module = part("recordings.dataset")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -91,9 +92,9 @@ def up(options: UpOptions) -> None:
     raise typer.Exit(part("running.up").run_up(options))
 
 
-@with_options(ViewOptions, VIEW, argument="robot")
+@with_options(ViewOptions, VIEW, argument="robot_or_runs")
 def view(options: ViewOptions) -> None:
-    """Show a running robot on a page in the browser, and steer it there.
+    """Show a running robot on a page in the browser and steer it there; or show recordings, and move their time.
 
     The page is a node like any other, in its own process: it shows backbone, disks, tendons by their tension, desired
     and actual shape, contacts, curves, the state of the stack and every fault with what to do; it has an emergency
@@ -101,10 +102,35 @@ def view(options: ViewOptions) -> None:
     to this computer only, under an address with a token that is another at every start: who has that address can
     move the robot. `demo` and `up` start it, too. Needs the extra viz.
 
+    Of recordings it shows the same, without a stack: a slider moves the time, and it plays at a chosen speed. Several
+    RUNs stand beside each other on one time, with their curves over each other.
+
     The emergency stop of the page is no safety device: keep the real one within reach.
     """
     part("view.admission").checked_origins(options.allow_origin)
-    raise typer.Exit(part("view.page").run_view(options))
+    given = options.robot_or_runs or []
+    runs = [Path(one) for one in given if _is_recording(one)]
+    if not runs:
+        if len(given) > 1:
+            raise ParameterError("view", " ".join(given), "one robot, or recordings")
+        without_effect("without a recording", {"--robot": bool(options.robot)})
+        raise typer.Exit(part("view.page").run_view(options, "".join(given)))
+    robots = [one for one in given if not _is_recording(one)]
+    if robots:
+        raise ParameterError("view", robots[0], "a recording like the others")
+    without_effect(
+        "with a recording",
+        {"--view-only": options.view_only, "--folder": options.folder != RUNS},
+    )
+    raise typer.Exit(part("view.recorded_page").run_view_of_recordings(options, runs))
+
+
+def _is_recording(given: str) -> bool:
+    """Whether an argument means a recording, there or not, and no robot: those are names, or files of YAML."""
+    path = Path(given)
+    if path.suffix in (".yaml", ".yml"):
+        return path.name == "metadata.yaml"
+    return path.is_dir() or path.suffix in (".mcap", ".db3") or len(path.parts) > 1
 
 
 def controller(
@@ -157,6 +183,9 @@ def teleop(
             metavar="DEVICE", help="Gamepad: a file /dev/input/event*, or auto for the first.", show_default=False
         ),
     ] = "",
+    spacemouse: Annotated[
+        bool, typer.Option("--spacemouse", help="The first SpaceMouse, and beside it the keys of this terminal.")
+    ] = False,
     joy: Annotated[
         bool, typer.Option("--joy", help="The topic joy (sensor_msgs/Joy), as joy_node publishes it.")
     ] = False,
@@ -167,15 +196,18 @@ def teleop(
 ) -> None:
     """Steer a running robot by hand: bring one up first, with `up` or `demo`, in another terminal.
 
-    It moves while the dead man's switch is held: the shoulder button of a gamepad, or a key of the keyboard that
-    repeats. Speed, acceleration and range come from the robot file. The e-stop key latches the e-stop. While this
-    program steers, the reference source is silent; at the end it holds the robot where it is. The screen lists all keys
-    and shows the robot. Exit code 1 where there is no such device, no terminal or no robot.
+    It moves while the dead man's switch is held: the shoulder button of a gamepad, the left button of a SpaceMouse, or
+    a key of the keyboard that repeats. Speed, acceleration and range come from the robot file. The e-stop key latches
+    the e-stop. While this program steers, the reference source is silent; at the end it holds the robot where it is.
+    The screen lists all keys and shows the robot. Exit code 1 where there is no such device, no terminal or no robot.
     """
-    if keyboard + bool(gamepad) + joy > 1:
-        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad and --joy")
-    options = part("teleop.session").TeleopOptions(gamepad=gamepad, joy=joy, mode=mode.value, namespace=namespace)
-    raise typer.Exit(part("teleop.session").run_teleop(options))
+    if keyboard + bool(gamepad) + spacemouse + joy > 1:
+        raise ParameterError("teleop", "several devices", "one of --keyboard, --gamepad, --spacemouse and --joy")
+    session = part("teleop.session")
+    options = session.TeleopOptions(
+        gamepad=gamepad, spacemouse=spacemouse, joy=joy, mode=mode.value, namespace=namespace
+    )
+    raise typer.Exit(session.run_teleop(options))
 
 
 def weigh(

@@ -38,6 +38,9 @@ class Bag:
     def __init__(self, file: Path, reader: AnyReader) -> None:
         self._file, self._reader = file, reader
         self.topics = sorted({connection.topic for connection in reader.connections})
+        self.duration_ns = reader.duration if reader.message_count else 0
+        self.deserialize = reader.typestore.deserialize_cdr
+        """A message from its bytes and type, also when the recording is closed again."""
 
     def namespace(self, topic: str, given: str | None) -> str:
         """The namespace that is given, else that of the robot with this topic."""
@@ -57,11 +60,16 @@ class Bag:
             if one.topic.startswith(root) and not one.msgtype.startswith(_OTHER_PACKAGES)
         )
 
-    def messages(self, wanted: Callable[[Any], bool]) -> Iterator[tuple[Any, int, bytes, Any]]:
-        """Connection (``topic``, ``msgtype``), time of the recorder in ns, serialised message, and the message."""
+    def serialised(self, wanted: Callable[[Any], bool]) -> Iterator[tuple[Any, int, bytes]]:
+        """Connection (``topic``, ``msgtype``), time of the recorder in ns, and serialised message."""
         connections = [connection for connection in self._reader.connections if wanted(connection)]
         for connection, time_ns, raw in self._reader.messages(connections=connections) if connections else ():
-            yield connection, time_ns, bytes(raw), self._reader.deserialize(raw, connection.msgtype)
+            yield connection, time_ns, bytes(raw)
+
+    def messages(self, wanted: Callable[[Any], bool]) -> Iterator[tuple[Any, int, bytes, Any]]:
+        """As :meth:`serialised`, and the message itself."""
+        for connection, time_ns, data in self.serialised(wanted):
+            yield connection, time_ns, data, self._reader.deserialize(data, connection.msgtype)
 
 
 @contextlib.contextmanager

@@ -49,7 +49,7 @@ Help = Sequence[tuple[str, Command | str]]
 
 @dataclass(frozen=True, slots=True)
 class DeviceReading:
-    """What a person wants now."""
+    """What a person wants now; three axes, or six of a cap: pushed to x, y, z, tilted to x and y, twisted."""
 
     axes: NDArray[np.float64]
     held: bool
@@ -173,7 +173,8 @@ class Keyboard:
             except (OSError, ValueError, AttributeError):
                 descriptor = -1
         if descriptor < 0 or not os.isatty(descriptor):
-            raise DeviceError("keyboard", "standard input is no terminal", "Run it in one, or use --gamepad or --joy")
+            remedy = "Run it in one, or use --gamepad, --spacemouse or --joy"
+            raise DeviceError("keyboard", "standard input is no terminal", remedy)
         self._descriptor, self._clock = descriptor, clock
         self._before = termios.tcgetattr(descriptor)
         # Keys come one by one and are not shown; Ctrl-C stays a signal.

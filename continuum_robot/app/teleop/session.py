@@ -31,6 +31,7 @@ from continuum_robot.app.teleop.devices import (
     at_rest,
     open_gamepad,
 )
+from continuum_robot.app.teleop.space_mouse import open_space_mouse
 from continuum_robot.app.teleop.teleoperator import CLARKE, Teleoperator
 from continuum_robot.nodes.base.spinning import StopRequest
 from continuum_robot.nodes.reference.lines import HOLDING
@@ -85,6 +86,7 @@ class TeleopOptions:
     """Options of the command, see its help."""
 
     gamepad: str = ""
+    spacemouse: bool = False
     joy: bool = False
     mode: str = CLARKE
     namespace: str = ""
@@ -99,6 +101,8 @@ def run_teleop(options: TeleopOptions, console: Console | None = None) -> int:
     with contextlib.ExitStack() as closing, StopRequest() as stop:
         if options.gamepad:
             device = open_gamepad(options.gamepad)
+        elif options.spacemouse:
+            device = open_space_mouse()
         elif not options.joy:
             device = Keyboard()
         if device is not None:

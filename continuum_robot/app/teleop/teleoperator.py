@@ -61,7 +61,7 @@ class SteeringMode(Protocol):
         """Take the turn to move the robot, from where it is; None where that is not known."""
 
     def axes(self, deflections: Vector) -> Vector:
-        """How much of its speed each coordinate of what is steered shall have, shape (n,)."""
+        """How much of its speed each coordinate of what is steered shall have, shape (n,); of three or six axes."""
 
     def publish(self, step: TeleoperationStep) -> Obstacle | None:
         """Publish a step of the steering."""
@@ -98,7 +98,7 @@ class ClarkeMode:
         return Teleoperation(self._robot.limits, start, clarke_range(self._robot.description))
 
     def axes(self, deflections: Vector) -> Vector:
-        """``deflections``, shape (3,), move the chosen segment; shape (2m,), numbers."""
+        """``deflections``, shape (3,) or (6,), move the chosen segment and the next; shape (2m,), numbers."""
         return axes_of_coordinates(deflections, self._robot.description.coordinate_count, self._segment)
 
     def publish(self, step: TeleoperationStep) -> None:
@@ -130,8 +130,8 @@ class TipMode:
         return Teleoperation(limits, start, tip_range(robot.description))
 
     def axes(self, deflections: Vector) -> Vector:
-        """``deflections``, shape (3,), as they are, numbers."""
-        return deflections
+        """The first three of ``deflections`` as they are, numbers."""
+        return deflections[:3]
 
     def publish(self, step: TeleoperationStep) -> Obstacle | None:
         """Publish the target now and then while it moves; it is kept near to what the tip can reach."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuum_robot.app.client.state import RobotState
 from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import note, show
-from continuum_robot.app.view.steering_range import unit_of
+from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
@@ -72,116 +73,170 @@ def drawn_range(values: Array, drawn: tuple[float, float]) -> tuple[float, float
 
 DURATION_S = 15.0
 SAMPLE_RATE_HZ = 30
-_POINTS = 150
+POINTS = 150
 _HEIGHT = 84
 _LEFT, _RIGHT = 50, 14
+_PALER = ("", "85", "55")
+"""Opacity of the curves of the first robot, of the second, and of all others."""
+
+Series = list[tuple[str, bool, int]]
+"""Name of each curve, whether it is dashed, and which of the colours it has."""
+
+
+def _sized(values: Array, count: int, scale: float = 1.0) -> Array:
+    return scale * values if values.size == count else np.full(count, np.nan)
+
+
+def _pairs(names: Sequence[str]) -> Series:
+    """Curves, and dashed ones in the same colours."""
+    return [(name, dashed, k) for dashed in (False, True) for k, name in enumerate(names)]
+
+
+def _numbered(robot: Robot) -> tuple[str, ...]:
+    return tuple(str(k + 1) for k in range(robot.tendon_count))
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A plot: ``series`` of a robot, none where it has nothing of the kind, and their values in a state of it."""
+
+    title: str
+    meaning: str
+    series: Callable[[Robot], Series]
+    values: Callable[[Robot, RobotState, float], Array]
+
+
+def _touch(_robot: Robot, snapshot: RobotState, _scale: float) -> Array:
+    ratio = snapshot.contact.residual_ratio
+    largest = float(np.nanmax(ratio)) if np.any(np.isfinite(ratio)) else math.nan
+    return np.array([largest, 1.0 if snapshot.contact.state else math.nan])
+
+
+_LOOP = _Kind(
+    "Loop, µs",
+    "99 % take less",
+    lambda _robot: [("reading to command", False, 0), ("driver's cycle", False, 2)],
+    lambda _robot, snapshot, _scale: np.array([snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us]),
+)
+
+
+def _kinds(robot: Robot) -> tuple[_Kind, ...]:
+    """All plots; the words are those of this robot."""
+    unit = unit_of(robot).name
+    heading = robot.coordinates_name.removesuffix(" coordinates").capitalize()  # short, as their names follow it
+    return (
+        _Kind(
+            f"{heading}, {unit}",
+            "dashed: desired",
+            lambda robot: _pairs(reach_of(robot).short_names),
+            lambda robot, snapshot, scale: np.concatenate(
+                [_sized(values, robot.coordinate_count, scale) for values in (snapshot.clarke_m, snapshot.reference_m)]
+            ),
+        ),
+        _Kind(
+            f"Displacements, {unit}",
+            "dashed: commanded",
+            lambda robot: _pairs(_numbered(robot)) if robot.takes_displacements else [],
+            lambda robot, snapshot, scale: np.concatenate(
+                [
+                    _sized(values, robot.tendon_count, scale)
+                    for values in (snapshot.displacement_m, snapshot.commanded_m)
+                ]
+            ),
+        ),
+        _Kind(
+            "Tensions, N",
+            "tendon",
+            lambda robot: [(name, False, k) for k, name in enumerate(_numbered(robot))],
+            lambda robot, snapshot, _scale: _sized(snapshot.tension_n, robot.tendon_count),
+        ),
+        _Kind(
+            "Contact",
+            "above 1: touched",
+            lambda robot: (
+                [] if robot.traits.without_contact else [("residual / threshold", False, 1), ("threshold", True, 7)]
+            ),
+            _touch,
+        ),
+        _Kind(
+            f"Tip, {unit}",
+            "base frame",
+            lambda robot: [("x", False, 1), ("y", False, 2), ("z", False, 0)] if robot.traits.without_contact else [],
+            lambda _robot, snapshot, scale: scale * snapshot.tip_position_m,
+        ),
+        _LOOP,
+    )
 
 
 @dataclass
 class _Plot:
+    kind: _Kind
     history: History
     handle: Any
     ticks: Any
     drawn: tuple[float, float] = (0.0, 1.0)
 
 
-def _heading(robot: Robot) -> str:
-    """Of the plot of the coordinates: short, as their names follow it."""
-    return robot.coordinates_name.removesuffix(" coordinates").capitalize()
-
-
 class Curves:
-    """Plots of what the robot has, made in the container that is open."""
+    """Plots of what robots have, made in the container that is open: those of several robots over each other."""
 
-    def __init__(self, server: viser.ViserServer, names: tuple[str, ...], robot: Robot) -> None:
-        self._server, self._unit, self._tendons = server, unit_of(robot), robot.tendon_count
-        tendons = self._tendons
-        self._coordinates = len(names)
-        self._clarke: _Plot | None = None
-        if names:
-            clarke = [(name, False) for name in names] + [(name, True) for name in names]
-            tints = [k % len(colors.CURVES) for k in range(len(names))] * 2
-            self._clarke = self._plot(f"{_heading(robot)}, {self._unit.name}", "dashed: desired", clarke, tints)
-        pulls = [(str(k + 1), False) for k in range(tendons)]
-        self._displacement: _Plot | None = None
-        if robot.takes_displacements:
-            spools = pulls + [(str(k + 1), True) for k in range(tendons)]
-            title = f"Displacements, {self._unit.name}"
-            self._displacement = self._plot(title, "dashed: commanded", spools, list(range(tendons)) * 2)
-        self._tension = self._plot("Tensions, N", "tendon", pulls, list(range(tendons)))
-        self._contact: _Plot | None = None
-        self._tip: _Plot | None = None
-        if not robot.traits.without_contact:
-            residual = [("residual / threshold", False), ("threshold", True)]
-            self._contact = self._plot("Contact", "above 1: touched", residual, [1, 7])
-        else:
-            self._tip = self._plot(
-                f"Tip, {self._unit.name}", "base frame", [(axis, False) for axis in "xyz"], [1, 2, 0]
-            )
-        self._loop = self._plot(
-            "Loop, µs", "99 % take less", [("reading to command", False), ("driver's cycle", False)], [0, 2]
-        )
+    def __init__(self, server: viser.ViserServer, robots: Sequence[Robot]) -> None:
+        self._server, self._robots, self._per_m = server, robots, unit_of(robots[0]).per_m
+        self._plots = [self._plot(kind) for kind in _kinds(robots[0]) if any(kind.series(robot) for robot in robots)]
+        self._loop = self._plots[-1]
         self._loop.handle.visible = self._loop.ticks.visible = False
         self._unmeasured = server.gui.add_html(note("Not measured: in lock-step a cycle takes no time of its own."))
 
-    def add(self, snapshot: RobotState) -> None:
-        """Keep what a snapshot reports."""
-        now_s, scale = snapshot.time_s, self._unit.per_m
-        measured = np.full(2 * self._coordinates, np.nan)
-        for values, first in ((snapshot.clarke_m, 0), (snapshot.reference_m, self._coordinates)):
-            if values.size == self._coordinates:
-                measured[first : first + self._coordinates] = scale * values
-        if self._clarke is not None:
-            self._clarke.history.add(now_s, measured)
-        if self._displacement is not None:
-            wound = np.full((2, self._tendons), np.nan)
-            for row, values in zip(wound, (snapshot.displacement_m, snapshot.commanded_m), strict=True):
-                if values.size == row.size:
-                    row[:] = scale * values
-            self._displacement.history.add(now_s, wound.ravel())
-        self._tension.history.add(now_s, snapshot.tension_n)
-        if self._tip is not None:
-            self._tip.history.add(now_s, scale * snapshot.tip_position_m)
-        if self._contact is not None:
-            contact, fraction = snapshot.contact, math.nan
-            if np.any(np.isfinite(contact.residual_ratio)):
-                fraction = float(np.nanmax(contact.residual_ratio))
-            self._contact.history.add(now_s, [fraction, 1.0 if contact.state else math.nan])
-        timed = math.isfinite(snapshot.loop.execution_p99_us)
+    def add(self, snapshots: Sequence[RobotState]) -> None:
+        """Keep what a snapshot of each robot reports, at the time of the first."""
+        now_s = snapshots[0].time_s
+        for plot in self._plots:
+            values = [
+                plot.kind.values(robot, snapshot, self._per_m)
+                for robot, snapshot in zip(self._robots, snapshots, strict=True)
+                if plot.kind.series(robot)
+            ]
+            plot.history.add(now_s, np.concatenate(values))
+        timed = any(math.isfinite(snapshot.loop.execution_p99_us) for snapshot in snapshots)
         show(self._loop.handle, "visible", timed)
         show(self._loop.ticks, "visible", timed)
         show(self._unmeasured, "visible", not timed)
-        self._loop.history.add(now_s, [snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us])
+
+    def clear(self) -> None:
+        """Forget all samples."""
+        for plot in self._plots:
+            plot.history.clear()
 
     def draw(self, now_s: float) -> None:
         """Send the last seconds, decimated; call it within ``server.atomic()``."""
-        for plot in (self._clarke, self._displacement, self._tension, self._contact, self._tip, self._loop):
-            if plot is None:
-                continue
+        for plot in self._plots:
             times, values = plot.history.last(now_s, DURATION_S)
             if len(times) < 2:
                 continue
-            step = max(1, math.ceil(len(times) / _POINTS))
+            step = max(1, math.ceil(len(times) / POINTS))
             kept = slice((len(times) - 1) % step, None, step)  # the newest sample is always among them
             drawn = drawn_range(values[kept], plot.drawn)
             if drawn != plot.drawn:
                 plot.drawn, plot.handle.scales = drawn, _scales(drawn)
             plot.handle.data = (times[kept], *values[kept].T.copy())
 
-    def _plot(self, title: str, meaning: str, series: list[tuple[str, bool]], tints: list[int]) -> _Plot:
+    def _plot(self, kind: _Kind) -> _Plot:
         styles: list[Any] = [{"label": "s"}]
-        names = []
-        for (label, dashed), tint in zip(series, tints, strict=True):
-            color = colors.CURVES[tint % len(colors.CURVES)]
-            style: dict[str, Any] = {"label": label, "stroke": color, "width": 1.5, "points": {"show": False}}
-            if dashed:
-                style["dash"] = (6, 4)
-            styles.append(style)
-            if not dashed:
-                names.append(f'<span style="color:{color}">{html.escape(label)}</span>')
-        self._server.gui.add_html(
-            f'<div class="cr-title"><b>{html.escape(title)}</b> {" ".join(names)} ({html.escape(meaning)})</div>'
-        )
+        for number, robot in enumerate(self._robots):
+            paler = _PALER[min(number, len(_PALER) - 1)]
+            for label, dashed, tint in kind.series(robot):
+                color = colors.CURVES[tint % len(colors.CURVES)] + paler
+                width = 3.0 if paler else 1.5
+                style: dict[str, Any] = {"label": label, "stroke": color, "width": width, "points": {"show": False}}
+                styles.append(style | {"dash": (6, 4)} if dashed else style)
+        most = max((kind.series(robot) for robot in self._robots), key=len)
+        names = [
+            f'<span style="color:{colors.CURVES[tint % len(colors.CURVES)]}">{html.escape(label)}</span>'
+            for label, dashed, tint in most
+            if not dashed
+        ]
+        title, meaning = html.escape(kind.title), html.escape(kind.meaning)
+        self._server.gui.add_html(f'<div class="cr-title"><b>{title}</b> {" ".join(names)} ({meaning})</div>')
         empty = tuple(np.array([-DURATION_S, 0.0]) if k == 0 else np.full(2, np.nan) for k in range(len(styles)))
         handle = self._server.gui.add_uplot(
             empty,
@@ -197,7 +252,7 @@ class Curves:
         ticks = self._server.gui.add_html(
             f'<div class="cr-ends cr-ticks" style="padding:0 {_RIGHT + 6}px 0 {_LEFT + 4}px">{words}</div>'
         )
-        return _Plot(History(len(series), int(DURATION_S * SAMPLE_RATE_HZ)), handle, ticks)
+        return _Plot(kind, History(len(styles) - 1, int(DURATION_S * SAMPLE_RATE_HZ)), handle, ticks)
 
 
 def _scales(drawn: tuple[float, float]) -> dict[str, Any]:

@@ -23,21 +23,33 @@ _COLUMNS = 4
 
 
 class Legend:
-    """The legend, in the container that is open."""
+    """The legend, in the container that is open; of several robots with the numbers of each under its name."""
 
-    def __init__(self, server: viser.ViserServer, robot: Robot) -> None:
-        self._names, self._unit = reach_of(robot).short_names, unit_of(robot)
-        limits = robot.limits
-        self._limit = "" if limits is None else f" (limit {spread(limits.each('maximum_n', robot.tendon_count))} N)"
+    def __init__(self, server: viser.ViserServer, robots: Sequence[Robot], names: Sequence[str]) -> None:
+        self._robots = [(reach_of(robot).short_names, unit_of(robot)) for robot in robots]
+        self._names = names if len(robots) > 1 else [""]
+        limits = robots[0].limits
+        tendons = robots[0].tendon_count
+        self._limit = "" if limits is None else f" (limit {spread(limits.each('maximum_n', tendons))} N)"
         self._text = server.gui.add_html("")
 
-    def update(self, snapshot: RobotState, scale_end_n: float) -> None:
+    def update(self, snapshots: Sequence[RobotState], scale_end_n: float) -> None:
         """Bring it up to date."""
-        show(self._text, "content", legend(snapshot, scale_end_n, self._names, self._unit, self._limit))
+        each = [
+            _title(name, number) + numbers(snapshot, *robot)
+            for number, (name, snapshot, robot) in enumerate(zip(self._names, snapshots, self._robots, strict=True))
+        ]
+        show(self._text, "content", legend("".join(each), scale_end_n, self._limit))
 
 
-def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], unit: Unit, limit: str = "") -> str:
-    """What is seen and how large it is, as HTML."""
+def _title(name: str, number: int) -> str:
+    """Name of a robot, and how its curves look."""
+    how = "wide, pale" if number else "thin, dark"
+    return f"<b>{html.escape(name)}</b> ({how} curves)" if name else ""
+
+
+def legend(robots: str, scale_end_n: float, limit: str = "") -> str:
+    """What is seen and how large it is, as HTML; ``robots``: the numbers of each, HTML."""
     keys = (
         (colors.ACTUAL, "robot as measured"),
         (colors.DESIRED, "desired shape"),
@@ -48,19 +60,23 @@ def legend(snapshot: RobotState, scale_end_n: float, names: tuple[str, ...], uni
     rows = "".join(
         f'<div><span class="cr-key" style="background:{colors.css(color)}"></span>{text}</div>' for color, text in keys
     )
-    cells = _cells(names[:_COLUMNS], snapshot.clarke_m, unit)
-    known = np.all(np.isfinite(snapshot.tip_position_m))
-    tip = _cells(("tip x", "y", "z") if known else (), snapshot.tip_position_m, unit)
-    contact = html.escape(contact_words(snapshot.contact))
-    line = f"Contact: <b>{contact}</b>" if contact else ""
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
         f"Tendons are coloured by their tension{limit}:"
         f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
         f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
-        f"<span>{scale_end_n:g} N</span></div>"
-        f'<table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{line}</div>'
+        f"<span>{scale_end_n:g} N</span></div>{robots}</div>"
     )
+
+
+def numbers(snapshot: RobotState, names: tuple[str, ...], unit: Unit) -> str:
+    """Where a robot is and what touches it, as HTML."""
+    cells = _cells(names[:_COLUMNS], snapshot.clarke_m, unit)
+    known = np.all(np.isfinite(snapshot.tip_position_m))
+    tip = _cells(("tip x", "y", "z") if known else (), snapshot.tip_position_m, unit)
+    contact = html.escape(contact_words(snapshot.contact))
+    line = f"Contact: <b>{contact}</b>" if contact else ""
+    return f'<div><table class="cr-table"><tr>{cells}</tr><tr>{tip}</tr></table>{line}</div>'
 
 
 def _cells(names: Sequence[str], values_m: NDArray[np.float64], unit: Unit) -> str:

@@ -36,11 +36,14 @@ class PageFields:
 class ViewOptions(PageFields):
     """Of ``view``."""
 
-    robot: str = option(
-        "Robot file, or the name of a shipped one; without: what the running stack reports",
-        default="",
-        metavar="[ROBOT]",
+    robot_or_runs: list[str] | None = option(
+        "Of a running robot its file, or the name of a shipped one; without: what the running stack reports. Or "
+        "recordings: folders of runs, of recordings, or .mcap files; several are shown side by side on one time",
+        default=None,
         at=VIEW,
+    )
+    robot: str = option(
+        "Robot file of recordings, in place of the recorded one", default="", metavar="FILE", at=VIEW
     )
     namespace: str = option("ROS namespace of the stack", default="", metavar="NS", at=VIEW)
     port: int = option(

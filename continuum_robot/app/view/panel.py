@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import viser
@@ -20,7 +21,7 @@ from continuum_robot.app.view.gui import note, show
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RobotModel
 
-_STYLE = """<style>
+STYLE = """<style>
 .cr-banner{margin:0 12px 8px;padding:8px 10px;border-radius:6px;font-size:13px;line-height:1.35;color:#fff}
 .cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
 .cr-answer{min-height:36px}
@@ -54,7 +55,7 @@ class Panel:
         record_directory: Path,
     ) -> None:
         gui, robot = server.gui, model.robot
-        gui.add_html(_STYLE + '<div class="cr-stop"></div>')
+        gui.add_html(STYLE + '<div class="cr-stop"></div>')
         status = self.status = Status(server, commander)
         self.steering = None if robot.control is None else Steering(server, commander, robot, status)
         self.tip: TipTarget | None = None
@@ -112,8 +113,9 @@ class Panel:
         with tabs.add_tab("Record"):
             self.recording = Recording(server, commander, robot, status, record_directory)
 
-    def update(self, snapshot: RobotState) -> None:
+    def update(self, snapshots: Sequence[RobotState]) -> None:
         """Bring words and buttons up to date; call it within ``server.atomic()``."""
+        (snapshot,) = snapshots
         steering = (self.steering, self.tip, self.plane, self.stage, self.trajectory)
         for part in (self.status, *steering, *self.folders.values(), self.recording):
             if part is not None:
@@ -131,13 +133,13 @@ class OnlookersPanel:
     """The state in words, for those who only look: it has nothing that a hand can move."""
 
     def __init__(self, server: viser.ViserServer) -> None:
-        server.gui.add_html(_STYLE)
+        server.gui.add_html(STYLE)
         self._banner = server.gui.add_html("")
         server.gui.add_html(note("View only: this page takes no orders. Who steers the robot does it elsewhere."))
 
-    def update(self, snapshot: RobotState) -> None:
+    def update(self, snapshots: Sequence[RobotState]) -> None:
         """Bring the words up to date."""
-        show(self._banner, "content", banner(snapshot))
+        show(self._banner, "content", banner(snapshots[0]))
 
     def close(self) -> None:
         """Nothing is to be given back."""

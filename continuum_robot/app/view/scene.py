@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,44 @@ _TIP_AXES = 0.13
 _WITHOUT_SHADOW: dict[str, Any] = {"cast_shadow": False, "receive_shadow": False}
 _FROM, _AT = (1.35, -1.2, 0.85), (0.0, 0.0, 0.45)
 _FROM_UPRIGHT, _AT_UPRIGHT = (2.3, -2.05, 1.45), (0.0, 0.0, -0.9)
+SIDEWAYS = np.array([-_FROM[1], _FROM[0], 0.0]) / math.hypot(*_FROM[:2])
+"""To the right for the camera."""
 _AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
 
 
+def prepare_world(server: viser.ViserServer, robots: int) -> None:
+    """Camera and ground, for so many robots beside each other."""
+    scene = server.scene
+    scene.set_up_direction("+z")
+    distance = 1.0 + 0.45 * (robots - 1)
+    server.initial_camera.position = tuple(distance * np.subtract(_FROM, _AT) + _AT)
+    server.initial_camera.look_at = _AT
+    server.initial_camera.up = (0.0, 0.0, 1.0)
+    server.on_client_connect(_watch_camera)
+    size = 3.0 + robots - 1
+    scene.add_grid(
+        "/ground", width=size, height=size, cell_size=0.1, section_size=0.5,
+        cell_thickness=0.5, section_thickness=0.8,
+        cell_color=(230, 233, 238), section_color=(208, 213, 222), shadow_opacity=0.12, position=(0.0, 0.0, -0.001),
+    )  # fmt: skip
+
+
 class Scene:
-    """What is drawn of a robot."""
+    """What is drawn of a robot: in a folder of the scene, in parts of a length; ``name`` stands at its base."""
 
     def __init__(
-        self, server: viser.ViserServer, drawing: Drawing, largest_force_n: float, stage: BaseStage | None = None
+        self,
+        server: viser.ViserServer,
+        drawing: Drawing,
+        largest_force_n: float,
+        stage: BaseStage | None = None,
+        *,
+        length_m: float | None = None,
+        name: str = "base",
+        folder: str = "",
     ) -> None:
-        self._stage = stage
-        self._server, self._drawing, self._scale = server, drawing, 1.0 / drawing.length_m
+        self._stage, self._folder = stage, folder
+        self._server, self._drawing, self._scale = server, drawing, 1.0 / (length_m or drawing.length_m)
         self._largest_force_n = largest_force_n
         self._skin_m = float(max([drawing.tube_radius_m, *drawing.disk_radii_m]))
         self._handles: dict[str, Any] = {}
@@ -50,7 +77,7 @@ class Scene:
         self._trail: list[Array] = []
         self._label_s = -math.inf
         self._visible: dict[str, bool] = {}
-        self._prepare_world()
+        self._prepare_base(name)
         zero = np.zeros(drawing.size)
         self._prepare_robot(drawing.geometry(zero))
         self._prepare_contact()
@@ -71,14 +98,22 @@ class Scene:
         tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
         self._draw_robot(geometry, colors.tension_colors(tension, scale_end_n))
         self._draw_desired(desired)
-        tip = geometry.tip[:3, 3]
         if self._stage is not None and snapshot.stage.size:
             base = self._stage.pose(snapshot.stage)
-            tip = se3.apply(base, tip)
             self._send("root", position=base[:3, 3] * self._scale, wxyz=quaternion_from_matrix(base[:3, :3]))
-        self._extend_trail(tip * self._scale)
+        self._extend_trail(self._placed(snapshot, geometry.tip))
         self._draw_contact(coefficients, snapshot.contact, snapshot.time_s)
         self._draw_push(coefficients, snapshot.true_contact, push)
+
+    def retrace(self, snapshots: Sequence[RobotState]) -> None:
+        """Let the path of the tip be that of these states, the last of them the newest."""
+        self._trail = []
+        for snapshot in snapshots:
+            coefficients = snapshot.coefficients
+            if coefficients.size == self._drawing.size and np.all(np.isfinite(coefficients)):
+                self._extend_trail(self._placed(snapshot, self._drawing.pose(coefficients, self._drawing.length_m)))
+        if len(self._trail) < 2:
+            self._send("trail", points=np.zeros((1, 2, 3)))
 
     def show(self, visible: bool, *names: str) -> None:
         """Show or hide parts; only a change is sent."""
@@ -97,36 +132,28 @@ class Scene:
 
     # Made once
 
-    def _prepare_world(self) -> None:
-        scene = self._server.scene
-        scene.set_up_direction("+z")
-        self._server.initial_camera.position = _FROM
-        self._server.initial_camera.look_at = _AT
-        self._server.initial_camera.up = (0.0, 0.0, 1.0)
-        self._server.on_client_connect(_watch_camera)
-        scene.add_grid(
-            "/ground", width=3.0, height=3.0, cell_size=0.1, section_size=0.5,
-            cell_thickness=0.5, section_thickness=0.8,
-            cell_color=(230, 233, 238), section_color=(208, 213, 222), shadow_opacity=0.12, position=(0.0, 0.0, -0.001),
-        )  # fmt: skip
+    def _prepare_base(self, name: str) -> None:
+        scene, robot = self._server.scene, f"{self._folder}/robot"
         # Above all that moves with a base stage; beside it is what stands still.
-        self._handles["root"] = scene.add_frame("/robot", show_axes=False)
+        self._handles["root"] = scene.add_frame(robot, show_axes=False)
         axes: dict[str, Any] = {"axes_length": 0.13, "axes_radius": 0.006, "origin_radius": 0.012}
-        scene.add_frame("/robot/base", **axes)
-        scene.add_label("/robot/base/name", "base", anchor="top-right", font_screen_scale=0.8)
+        scene.add_frame(f"{robot}/base", **axes)
+        scene.add_label(f"{robot}/base/name", name, anchor="top-right", font_screen_scale=0.8)
         # Lines and not a frame: browsers move frames a little later than what is drawn from vertices.
         self._lines("tip", np.zeros((3, 2, 3)), np.repeat(_AXES[:, None, :], 2, axis=1), 4.0)
         self._handles["tip_label"] = scene.add_label(
-            "/robot/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8
+            f"{robot}/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8
         )
 
     def _lines(self, name: str, points: Array, color: Any, thickness: float, folder: str = "/robot") -> None:
         self._handles[name] = self._server.scene.add_line_segments(
-            f"{folder}/{name}", points, color, thickness=thickness, thickness_units="screen"
+            f"{self._folder}{folder}/{name}", points, color, thickness=thickness, thickness_units="screen"
         )
 
     def _mesh(self, name: str, vertices: Array, faces: Any, color: Any, **look: Any) -> None:
-        self._handles[name] = self._server.scene.add_mesh_simple(f"/robot/{name}", vertices, faces, color=color, **look)
+        self._handles[name] = self._server.scene.add_mesh_simple(
+            f"{self._folder}/robot/{name}", vertices, faces, color=color, **look
+        )
 
     def _prepare_robot(self, geometry: Geometry) -> None:
         k, drawing = self._scale, self._drawing
@@ -139,7 +166,8 @@ class Scene:
             vertices, faces = meshes.cylinder()
             scales = np.stack([drawing.disk_radii_m, drawing.disk_radii_m, drawing.disk_thickness_m], -1) * k
             self._handles["disks"] = self._server.scene.add_batched_meshes_simple(
-                "/robot/disks", vertices, faces, batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
+                f"{self._folder}/robot/disks", vertices, faces,
+                batched_wxyzs=quaternion_from_matrix(geometry.disks[:, :3, :3]),
                 batched_positions=geometry.disks[:, :3, 3] * k, batched_scales=scales.astype(np.float32),
                 batched_colors=colors.DISK, opacity=0.5, lod="off", flat_shading=True,
             )  # fmt: skip
@@ -156,16 +184,17 @@ class Scene:
         self._lines("trail", np.zeros((1, 2, 3)), colors.TRAIL, 2.0, folder="")
 
     def _prepare_contact(self) -> None:
-        scene = self._server.scene
+        scene, robot = self._server.scene, f"{self._folder}/robot"
         look: dict[str, Any] = {"shaft_radius": 0.011, "head_radius": 0.028, "head_length": 0.06}
         arrow = np.array([[[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]])
-        self._handles["force"] = scene.add_arrows("/robot/force", arrow, colors.CONTACT, **look)
-        self._handles["push"] = scene.add_arrows("/robot/push", arrow, colors.PUSH, **look)
-        self._handles["pair"] = scene.add_arrows("/robot/pair", np.concatenate([arrow, arrow]), colors.CONTACT, **look)
+        self._handles["force"] = scene.add_arrows(f"{robot}/force", arrow, colors.CONTACT, **look)
+        self._handles["push"] = scene.add_arrows(f"{robot}/push", arrow, colors.PUSH, **look)
+        both = np.concatenate([arrow, arrow])
+        self._handles["pair"] = scene.add_arrows(f"{robot}/pair", both, colors.CONTACT, **look)
         tube = meshes.tube(np.tile(np.eye(4), (_BAND_STATIONS, 1, 1)), 0.01)
         self._mesh("band", tube, meshes.tube_faces(_BAND_STATIONS), colors.CONTACT, opacity=0.4, **_WITHOUT_SHADOW)
-        self._handles["force_label"] = scene.add_label("/robot/force_label", "", anchor="bottom-left")
-        self._handles["push_label"] = scene.add_label("/robot/push_label", "push", anchor="top-left")
+        self._handles["force_label"] = scene.add_label(f"{robot}/force_label", "", anchor="bottom-left")
+        self._handles["push_label"] = scene.add_label(f"{robot}/push_label", "push", anchor="top-left")
         self.show(False, "force", "push", "pair", "band", "force_label", "push_label")
 
     # Every frame
@@ -213,6 +242,13 @@ class Scene:
                 pieces.append(np.stack([side, np.roll(side, -1, axis=0)], axis=1))
         return np.concatenate(pieces) * self._scale
 
+    def _placed(self, snapshot: RobotState, tip: Array) -> Array:
+        """Where a tip is in the scene, also on a base that moves."""
+        place: Array = tip[:3, 3]
+        if self._stage is not None and snapshot.stage.size:
+            place = se3.apply(self._stage.pose(snapshot.stage), place)
+        return place * self._scale
+
     def _extend_trail(self, tip: Array) -> None:
         if self._trail and np.linalg.norm(tip - self._trail[-1]) < _TRAIL_STEP:
             return
@@ -250,7 +286,7 @@ class Scene:
 
     def _label(self, now_s: float, place: Array, words: str) -> None:
         """The contact in words, now and then: what changes with every frame cannot be read."""
-        if now_s - self._label_s > _LABEL_PERIOD_S:
+        if abs(now_s - self._label_s) > _LABEL_PERIOD_S:  # a recording is also played from an earlier time on
             self._label_s = now_s
             label = self._handles["force_label"]
             label.position, label.text = place, words
@@ -286,8 +322,8 @@ class Scene:
 class ObstacleScene:
     """Obstacles of a simulated world: each is drawn once, and again only when the world is another one."""
 
-    def __init__(self, server: viser.ViserServer, scale: float) -> None:
-        self._server, self._scale = server, scale
+    def __init__(self, server: viser.ViserServer, scale: float, folder: str = "") -> None:
+        self._server, self._scale, self._folder = server, scale, folder
         self._handles: dict[str, Any] = {}
         self._drawn: dict[str, bytes] = {}
 
@@ -304,8 +340,8 @@ class ObstacleScene:
             faces = np.arange(len(vertices)).reshape(-1, 3)
             self._drawn[name] = looks
             self._handles[name] = self._server.scene.add_mesh_simple(
-                f"/obstacles/{name}", vertices, faces, color=colors.OBSTACLE, opacity=0.3, flat_shading=True,
-                side="double", cast_shadow=False, receive_shadow=False,
+                f"{self._folder}/obstacles/{name}", vertices, faces, color=colors.OBSTACLE, opacity=0.3,
+                flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
             )  # fmt: skip
 
 
@@ -320,7 +356,7 @@ def _watch_camera(client: viser.ClientHandle) -> None:
 
 def _look_over_panel(camera: viser.CameraHandle) -> None:
     """On an upright screen, of a phone, the panel covers the lower half: the robot then stands in the upper one."""
-    if camera.aspect < 1.0 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
+    if camera.aspect < 0.6 and np.allclose(camera.position, _FROM) and np.allclose(camera.look_at, _AT, atol=1e-6):
         camera.position, camera.look_at = _FROM_UPRIGHT, _AT_UPRIGHT
 
 

@@ -6,8 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from rosbags.interfaces import Nodetype
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+from continuum_robot.nodes.recordings.writing import BagRecorder
+from continuum_robot.robot.loading import find_robot_file, load_robot
 
 MESSAGES = Path(__file__).resolve().parents[3] / "msg"
 
@@ -123,3 +127,72 @@ class SyntheticRun:
                     if at_s >= self.referred_from_s:
                         write("clarke_reference", at_ns, clarke(header=head, position=self.desired(at_s), **body))
         return bag
+
+
+BENT_RATE_HZ = 50.0
+
+
+def write_bent_run(folder: Path, *, robot: str = "opencr_five_tendon", duration_s: float = 3.0, left_out=()) -> Path:
+    """A run that bends at 2 /m/s while its tensions rise by 1 N/s from 1 N, touched at the tip from 1 s to 2 s.
+
+    The recorder notes the robot's file; ``left_out``: topics, or ``robot_file``.
+    """
+    store, loaded = typestore(), load_robot(robot)
+    kinds = {
+        "shape": "Shape",
+        "tendon_states": "TendonStates",
+        "clarke_state": "ClarkeState",
+        "clarke_reference": "ClarkeState",
+        "contact": "Contact",
+        "stack_status": "StackStatus",
+    }
+    note = {"robot": robot, "robot_file": find_robot_file(robot).read_text(), "namespace": "/", "simulated": "true"}
+    recorder = BagRecorder(folder / "recording", {key: text for key, text in note.items() if key not in left_out})
+    for topic, kind in kinds.items():
+        recorder.add_topic(f"/{topic}", f"continuum_robot/msg/{kind}")
+    for step in range(round(duration_s * BENT_RATE_HZ) + 1):
+        at_s = step / BENT_RATE_HZ
+        touched = 1.0 <= at_s <= 2.0
+        clarke = 1e-3 * at_s * np.eye(loaded.coordinate_count)[0]
+        values = {
+            "shape": {"coefficients": 2.0 * at_s * np.eye(loaded.coefficient_count)[1]},
+            "tendon_states": {"tension": np.full(loaded.tendon_count, 1.0 + at_s)},
+            "clarke_state": {"position": clarke},
+            "clarke_reference": {"position": clarke + 1e-4},
+            "contact": {
+                "state": "contact" if touched else "clear",
+                "in_contact": touched,
+                "wrench": np.array([1.5, 0.0, 0.0, 0.0, 0.0, 0.0]),
+                "wrench_arc_length": loaded.length_m,
+                "screw_segment": -1,
+            },
+            "stack_status": {"state": "up", "simulated": True},
+        }
+        for topic, fields in values.items():
+            if topic not in left_out:
+                kind, at_ns = f"continuum_robot/msg/{kinds[topic]}", SyntheticRun.first_ns + round(1e9 * at_s)
+                message = _filled(store, kind, fields)
+                message.header.stamp.sec, message.header.stamp.nanosec = divmod(at_ns, 10**9)
+                recorder.write(f"/{topic}", bytes(store.serialize_cdr(message, kind)), at_ns)
+    assert recorder.close().problem == ""
+    return folder
+
+
+def _filled(store, kind: str, values):
+    """A message of a type: these values, all else empty."""
+    fields = {}
+    for name, (sort, what) in store.fielddefs[kind][1]:
+        if name in values:
+            fields[name] = values[name]
+        elif sort == Nodetype.NAME:
+            fields[name] = _filled(store, what, {})
+        elif sort == Nodetype.BASE and what[0] == "float64" and name == "w":
+            fields[name] = 1.0  # of a quaternion
+        elif sort == Nodetype.BASE:
+            fields[name] = "" if what[0] == "string" else False if what[0] == "bool" else 0
+        elif sort == Nodetype.ARRAY:
+            fields[name] = np.zeros(what[1])
+        else:
+            base = what[0][1][0] if what[0][0] == Nodetype.BASE else ""
+            fields[name] = [] if base in ("", "string") else np.zeros(0, dtype=np.uint8 if base == "uint8" else float)
+    return store.types[kind](**fields)

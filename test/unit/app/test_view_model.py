@@ -26,7 +26,7 @@ from continuum_robot.app.client.state import ContactState, RobotState, loop_timi
 from continuum_robot.app.view import colors, meshes, scene
 from continuum_robot.app.view.controls.status import START, STATES, banner, explain
 from continuum_robot.app.view.curves import History, drawn_range
-from continuum_robot.app.view.legend import contact_words, legend
+from continuum_robot.app.view.legend import contact_words, legend, numbers
 from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
 from continuum_robot.models.making import robot_model
@@ -255,11 +255,11 @@ def test_banner_says_state_fault_and_what_to_do() -> None:
 
 def test_legend_and_contact_in_words() -> None:
     snapshot = RobotState(clarke_m=np.array([0.001, -0.002]))
-    text = legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("opencr_five_tendon")))
+    text = legend(numbers(snapshot, ("q_Re", "q_Im"), unit_of(load_robot("opencr_five_tendon"))), 10.0)
     assert "10 N" in text
     assert "1.00" in text
     assert "-2.00" in text
-    assert "-2000.0</b></td><td>µm" in legend(snapshot, 10.0, ("q_Re", "q_Im"), unit_of(load_robot("crem_segment")))
+    assert "-2000.0</b></td><td>µm" in numbers(snapshot, ("q_Re", "q_Im"), unit_of(load_robot("crem_segment")))
     detected = ContactState(
         state="contact",
         in_contact=True,

@@ -113,8 +113,8 @@ def _answer(sentence: str) -> str:
     return f'<div class="cr-answer">{note(sentence)}</div>'
 
 
-def banner(snapshot: RobotState) -> str:
-    """State of the stack and faults in words, as HTML."""
+def banner(snapshot: RobotState, *, recorded: bool = False) -> str:
+    """State of the stack and faults in words, as HTML; of a recording without what only a running stack can do."""
     state = snapshot.stack if snapshot.alive or snapshot.stack in ("starting", "down") else ""
     color = "#c92a2a" if snapshot.faults or snapshot.estop else _STATE_COLORS.get(state, "#5c6370")
     kind = "simulated" if snapshot.simulated else "hardware"
@@ -124,14 +124,17 @@ def banner(snapshot: RobotState) -> str:
     if snapshot.estop:
         title = "EMERGENCY STOP IS LATCHED"
     shown = START if snapshot.holding else STATES.get(state, "")
-    parts = [f"<b>{html.escape(title)}</b><br>{html.escape(shown)}"]
+    if recorded:
+        shown = "" if state else "The recording has no state of the stack at this time."
+    parts = [f"<b>{html.escape(title)}</b>", *([html.escape(shown)] if shown else [])]
     if snapshot.driver and state:
         parts.append(f"Motors: {html.escape(DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
     if state and snapshot.driver_message not in ("", snapshot.driver):
         parts.append(f"Driver: {html.escape(snapshot.driver_message)}.")
     for fault in snapshot.faults:
         found = explain(fault)
-        parts.append(f"<b>{html.escape(found.name)}</b>: {html.escape(found.cause)}.<br>➜ {html.escape(found.remedy)}")
+        remedy = "" if recorded else f"<br>➜ {html.escape(found.remedy)}"
+        parts.append(f"<b>{html.escape(found.name)}</b>: {html.escape(found.cause)}.{remedy}")
     idle = [f"{name} {what}" for name, what in snapshot.nodes.items() if what != "active"]
     if idle and state in ("up", "fault"):
         parts.append("Not active: " + html.escape(", ".join(idle)) + ".")
