@@ -416,7 +416,8 @@ class StackLink:
         DeviceError : nothing is recorded, or no episode is under way
         RobotTimeoutError : there is no recorder
         """
-        return self.ask(f"recorder/{mark}_episode", Trigger, None, again_s=None)
+        services = {one: f"recorder/{one}_episode" for one in ("begin", "end", "discard")}
+        return self.ask(services[mark], Trigger, None, again_s=None)
 
     def ask(
         self,

@@ -37,7 +37,7 @@ WITH_RCLPY = {"ament_index_python"}
 # Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
 # Brought by those who use it: too large for an extra, and its functions name it where it is missing.
-BROUGHT = {"torch"}
+BROUGHT = {"stable_baselines3", "torch"}
 
 
 def imported_modules() -> set[str]:
