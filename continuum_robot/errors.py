@@ -57,7 +57,7 @@ class MissingPackageError(ContinuumRobotError, ImportError):
 
 # Top modules by the extra that brings them. What ROS 2 brings is not here: its packages are many.
 _EXTRAS = {"viser": "viz", "websockets": "viz", "rerun": "rerun"} | dict.fromkeys(
-    ("gymnasium", "onnxruntime", "pandas", "pyarrow"), "learn"
+    ("gymnasium", "onnx", "onnxruntime", "pandas", "pyarrow"), "learn"
 )
 _ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs|continuum_robot\.(msg|srv|action)")
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.envs.environment import RobotEnv, RobotVectorEnv
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, missing_package
 
 
 def export_policy(
@@ -32,9 +33,12 @@ def export_policy(
     Raises
     ------
     ParameterError : a name that the environment does not observe
+    MissingPackageError : torch writes such files by the package onnx, of the extra ``learn``
     """
     import torch  # noqa: PLC0415  # no dependency of this package
 
+    if importlib.util.find_spec("onnx") is None:
+        raise missing_package(ModuleNotFoundError(name="onnx"))
     scales, renamed = env.scales, dict(names or {})
     for name in renamed:
         if name not in scales:

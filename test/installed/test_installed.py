@@ -185,7 +185,7 @@ def test_without_ros_the_library_and_check_work(without_ros: Path, tmp_path: Pat
     assert checked.startswith("opencr_five_tendon")
 
 
-def test_installed_experiments_are_those_of_the_papers_and_the_speed_of_environments(without_ros: Path, tmp_path: Path) -> None:
+def test_installed_experiments_are_of_the_papers_and_of_the_environments(without_ros: Path, tmp_path: Path) -> None:
     listed = run(without_ros / "continuum-robot", "experiment", "--list", folder=tmp_path).stdout.splitlines()
     assert {line.partition(".")[0] for line in listed[:-1]} == {"muhmann", "johnston", "rucker", "ha", "wang", "learn"}
     assert "validation/" in listed[-1]
