@@ -66,5 +66,5 @@ def main(out: Path, steps: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("runs/examples"), help="folder of plot and policy")
-    parser.add_argument("--steps", type=int, default=150_000, help="actions to learn from; 0: do not learn")
+    parser.add_argument("--steps", type=int, default=400_000, help="actions to learn from; 0: do not learn")
     main(**vars(parser.parse_args()))
