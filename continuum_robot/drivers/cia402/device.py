@@ -238,8 +238,9 @@ class Cia402Actuators(BusActuators):
         bus.boot_ups.discard(node)
         bus.beat()  # the watch begins with the first that comes
         bus.command(codec.START, [node])
-        bus.states[node], self._unheard_s[index] = codec.OPERATIONAL, 0.0
         self._counts[index] = bus.read(node, codec.POSITION)
+        # A heartbeat from before the start came before that answer.
+        bus.states[node], self._unheard_s[index] = codec.OPERATIONAL, 0.0
 
     def _take_up(self) -> None:
         """Bring drives that restarted, or left the network's operation, back to it; they are off."""

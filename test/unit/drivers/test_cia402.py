@@ -513,6 +513,15 @@ def test_drives_that_another_program_stops_or_resets_are_named_and_taken_up_agai
     assert bench.run(0.5, bench.driver.read(bench.now_s).displacement_m).device_faults == ()
 
 
+def test_a_heartbeat_from_before_a_drive_started_is_not_taken_for_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    asks, take = slcan_line(codec.read_request(3, codec.POSITION)), EmulatedCia402.take
+    late = slcan_line(Frame(codec.HEARTBEAT + 3, bytes([codec.PRE_OPERATIONAL])))
+    monkeypatch.setattr(EmulatedCia402, "take", lambda own, data: (late if asks in data else b"") + take(own, data))
+    bench = Stepped(positioned())
+    bench.driver.open()
+    bench.driver.enable()
+
+
 def test_tensions_go_when_the_host_dies() -> None:
     bench = Stepped(five_tendons())
     bench.driver.open()
