@@ -25,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from continuum_robot.errors import DeviceError
-from continuum_robot.robot.file.whole_file import DISK_REMEDY, write_whole
+from continuum_robot.robot.file.whole_file import DISK_REMEDY, unwritten, write_whole
 
 _KEPT_WHOLE = 20
 """Characters of a cell that is not broken where the terminal is narrow."""
@@ -85,7 +85,7 @@ def write_json(file: Path | None, numbers: Mapping[str, Any]) -> None:
     try:
         write_whole(file, json.dumps(plain(dict(numbers)), indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", DISK_REMEDY) from error
+        raise unwritten(file, error) from error
 
 
 def run_folder(parent: Path, now: datetime | None = None) -> Path:

@@ -17,7 +17,7 @@ from continuum_robot.geometry.finite import all_finite
 from continuum_robot.robot.coupling import coupling_of
 from continuum_robot.robot.description import Robot
 from continuum_robot.rod.rod import Rod
-from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody, diverged
+from continuum_robot.simulation.bodies.rod_body import Drive, PlantBody, RodBody
 from continuum_robot.simulation.contact import Contact, ContactLoad, Kinematics, PlantContacts
 from continuum_robot.simulation.faults import DYNAMICS, check_plant_settings
 from continuum_robot.simulation.motors import MotorModel
@@ -149,12 +149,9 @@ class Plant:
     def restart(self, rng: np.random.Generator) -> None:
         """Be what a new one with this generator is: :meth:`reset`, with other angles of the rotors."""
         self.reset()
-        body = self._body
-        if not isinstance(body, RodBody):
-            raise ParameterError("plant", type(self).__name__, "a rod; others have to be made anew")
         if self.motor is not None:
             self.motor.cogging_phase_rad[:] = rng.uniform(0, 2 * np.pi, self._tendons)
-            body.moving.turn_rotors(self.motor.cogging_phase_rad)
+            self._rod_body.moving.turn_rotors(self.motor.cogging_phase_rad)
 
     def advance(self, command: ArrayLike, duration_s: float, generalized_force: ArrayLike | None = None) -> None:
         """Integrate with constant commands.
@@ -207,7 +204,7 @@ class Plant:
 
     def diverged(self) -> ContinuumRobotError:
         """The error of a step of the rod that has no solution."""
-        return diverged(self.robot, self._time_s, f"reduce the gains ({unsolved()})")
+        return self._rod_body.diverged(unsolved(), self._time_s)
 
     @property
     def is_pushed(self) -> bool:
@@ -334,9 +331,13 @@ class Plant:
     @property
     def rod(self) -> Rod:
         """What moves, of a plant whose body is a rod of this package."""
+        return self._rod_body.moving.rod
+
+    @property
+    def _rod_body(self) -> RodBody:
         if not isinstance(self._body, RodBody):
             raise ParameterError("plant", type(self).__name__, "a rod")
-        return self._body.moving.rod
+        return self._body
 
     @property
     def tendon_count(self) -> int:

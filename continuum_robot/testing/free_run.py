@@ -5,14 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from continuum_robot.runtime.cycle.driver_loop import DriverLoop
 from continuum_robot.runtime.pace import VirtualPace
 from continuum_robot.simulation.devices.tendon_actuators import SimulatedTendonActuators
-
-Array = NDArray[np.float64]
 
 
 class FreeRun:

@@ -69,7 +69,6 @@ class StackBatch:
         self._command = self._given[:, : robot.tendon_count]
         self._obeys: bool | None = None
         self._lent, self._left = np.zeros(count, dtype=bool), np.zeros(count, dtype=int)
-        self._heads: list[int] | None = None
         self._threads = min(threads, count)
         self._pool = ThreadPoolExecutor(self._threads, "stacks") if self._threads > 1 else None
         for index in range(count):
@@ -113,11 +112,10 @@ class StackBatch:
         """
         count = round(duration_s / self.period_s)
         chosen = np.ones(len(self.stacks), dtype=bool) if which is None else np.asarray(which, dtype=bool)
-        most = min(count, LENT_CYCLES)
         while count > 0:
-            self._run(most, chosen)
-            count -= most
-            most = min(count, LENT_CYCLES)
+            at_once = min(count, LENT_CYCLES)
+            self._run(at_once, chosen)
+            count -= at_once
 
     def release(self, which: NDArray[np.bool_] | None = None) -> None:
         """Let all stacks, or those where ``which``, (M,), is True, be read and changed by their own methods until

@@ -17,9 +17,9 @@ from rich.console import Console
 from continuum_robot import __version__
 from continuum_robot.app.output import counting_bar, plain, print_table, say, shown, write_json
 from continuum_robot.app.sweep.file import Batch, Run, Sweep, sweep_file
-from continuum_robot.errors import DeviceError, ParameterError, RecordingError
+from continuum_robot.errors import ParameterError, RecordingError
 from continuum_robot.robot.file.plain_yaml import plain_yaml
-from continuum_robot.robot.file.whole_file import DISK_REMEDY
+from continuum_robot.robot.file.whole_file import unwritten, whole
 from continuum_robot.workers import HERE, Tasks, WorkerOptions, tasks
 
 Row = dict[str, Any]
@@ -120,7 +120,7 @@ class KeptRuns:
             if not self._length:
                 self._write([self._head])
         except OSError as error:
-            raise self._unwritten(error) from error
+            raise unwritten(self.file, error) from error
 
     def __exit__(self, *_error: object) -> None:
         self._stream.close()
@@ -131,15 +131,12 @@ class KeptRuns:
         try:
             self._write(found)
         except OSError as error:
-            raise self._unwritten(error) from error
+            raise unwritten(self.file, error) from error
         self.rows |= {row["run"]: row for row in found}
 
     def _write(self, values: Sequence[Any]) -> None:
         self._stream.write("".join(json.dumps(value, allow_nan=False) + "\n" for value in values).encode())
         self._stream.flush()
-
-    def _unwritten(self, error: OSError) -> DeviceError:
-        return DeviceError(str(self.file), f"cannot be written ({error.strerror or error})", DISK_REMEDY)
 
 
 def _facts(sweep: Sweep) -> dict[str, Any]:
@@ -178,20 +175,21 @@ def _write_table(table: Path, rows: Sequence[Row], names: Sequence[str]) -> None
     """Write a row for each run, and a column for each key and metric."""
     columns = {name: _column([row.get(name) for row in rows]) for name in (*names, "faults", "fault_s", "problem")}
     try:
-        if table.suffix == ".parquet":
-            import pyarrow  # noqa: PLC0415
-            from pyarrow import parquet  # noqa: PLC0415
+        with whole(table) as partial:
+            if table.suffix == ".parquet":
+                import pyarrow  # noqa: PLC0415
+                from pyarrow import parquet  # noqa: PLC0415
 
-            unknown = [name for name, values in columns.items() if all(value is None for value in values)]
-            nothing = dict.fromkeys(unknown, pyarrow.nulls(len(rows), pyarrow.float64()))
-            parquet.write_table(pyarrow.table(columns | nothing), table)
-            return
-        with table.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
+                unknown = [name for name, values in columns.items() if all(value is None for value in values)]
+                nothing = dict.fromkeys(unknown, pyarrow.nulls(len(rows), pyarrow.float64()))
+                parquet.write_table(pyarrow.table(columns | nothing), partial)
+                return
+            with partial.open("w", newline="", encoding="utf-8") as stream:
+                writer = csv.writer(stream)
+                writer.writerow(columns)
+                writer.writerows(zip(*columns.values(), strict=True))
     except OSError as error:
-        raise DeviceError(str(table), f"cannot be written ({error.strerror or error})", DISK_REMEDY) from error
+        raise unwritten(table, error) from error
 
 
 def _column(values: list[Any]) -> list[Any]:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.output import shown
-from continuum_robot.errors import DeviceError
 from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
-from continuum_robot.robot.file.whole_file import DISK_REMEDY
+from continuum_robot.robot.file.whole_file import unwritten
 
 Vector = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ def draw(
                 across[0].set_ylabel(metric)
             legend_below(drawing, axes[0][0])
     except OSError as error:
-        raise DeviceError(str(file), f"cannot be written ({error.strerror or error})", DISK_REMEDY) from error
+        raise unwritten(file, error) from error
 
 
 def _compare(

@@ -14,6 +14,11 @@ from continuum_robot.errors import DeviceError
 DISK_REMEDY = "Choose a folder that may be written to and has room"
 
 
+def unwritten(file: Path | str, error: OSError) -> DeviceError:
+    """The error of a file that could not be written."""
+    return DeviceError(str(file), f"cannot be written ({error.strerror or error})", DISK_REMEDY)
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that a reader never sees half of it, and an old one stays where that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)

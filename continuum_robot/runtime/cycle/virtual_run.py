@@ -51,7 +51,7 @@ class VirtualRun:
         self.own_device = cycle.actuators
         self.now_s = self.before_s = 0.0
         self.done = 0
-        self.kind, self.copies, self.leads, self.state_size = 0, False, False, 0
+        self.kind, self.copies, self.leads, self.state_size = NOTHING, False, False, 0
         self.following = None  # type: ignore[assignment]
 
     def put_in(self, device: CycleDevice) -> None:
@@ -77,15 +77,15 @@ class VirtualRun:
         """Before every cycle, post the reference that moves at a steady velocity: ``given``, (2 n + 1,), its position
         (m), velocity (m/s) and since when (s); read in place.
         """
-        self.kind, self.given = 1, memory_of(given)
+        self.kind, self.given = REFERENCE, memory_of(given)
 
     def obey(self, given: Any) -> None:
         """Before every cycle, give a command, (N,), N or m; read in place."""
-        self.kind, self.given = 2, memory_of(given)
+        self.kind, self.given = COMMAND, memory_of(given)
 
     def leave(self) -> None:
         """Give nothing before a cycle."""
-        self.kind = 0
+        self.kind = NOTHING
 
     def run(self, count: int) -> None:
         """Let so many cycles run from ``now_s`` (s) on, of each of those that are chained."""
