@@ -28,7 +28,6 @@ from continuum_robot.geometry.so3 import quaternion_from_matrix
 from continuum_robot.models.drawing import Geometry, desired_coefficients
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE
-from continuum_robot.robot.description import Robot
 from continuum_robot.robot.file.shipped_files import shipped_file
 from continuum_robot.robot.file.whole_file import make_folder, whole
 
@@ -254,7 +253,7 @@ def _log_shapes(rr: Any, stream: Any, played: Playback) -> None:
     robot, model = played.robot, robot_model(played.robot)
     drawing = model.drawing()
     largest_n = model.largest_push_n or 1.0
-    limit_n = _largest_limit_n(robot)
+    limit_n = colors.largest_limit_n(robot)
     trail: list[Array] = []
     for time_s, state in _frames(played):
         stream.set_time("time", duration=time_s)
@@ -287,10 +286,6 @@ def _log_shapes(rr: Any, stream: Any, played: Playback) -> None:
             stream.log("robot/contact", arrow)
         else:
             stream.log("robot/contact", rr.Clear(recursive=False))
-
-
-def _largest_limit_n(robot: Robot) -> float:
-    return robot.limits.largest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
 
 
 def _quaternions(frames: Array) -> Array:

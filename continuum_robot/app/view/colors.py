@@ -8,6 +8,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuum_robot.robot.description import Robot
+
 Color = tuple[int, int, int]
 
 _LEAST_FRACTION = 0.2
@@ -27,6 +29,11 @@ CURVES = (
 
 # From slack to the end of the scale: readable without red against green.
 _STOPS = np.array([[52, 92, 190], [40, 165, 200], [120, 190, 90], [245, 180, 40], [215, 45, 35]], dtype=float)
+
+
+def largest_limit_n(robot: Robot) -> float:
+    """The largest tension that the robot's limits allow, N; 1 without limits."""
+    return robot.limits.largest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
 
 
 def scale_end(largest_n: float, limit_n: float) -> float:

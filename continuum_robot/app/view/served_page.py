@@ -50,7 +50,7 @@ class ShownRobot:
     ) -> None:
         self.robot, self.model = robot, robot_model(robot)
         self.drawing = self.model.drawing()
-        self.limit_n = robot.limits.largest("maximum_n", robot.tendon_count) if robot.limits is not None else 1.0
+        self.limit_n = colors.largest_limit_n(robot)
         self.scene = Scene(
             server, self.drawing, self.model.largest_push_n or 1.0, robot.base_stage,
             length_m=length_m, name=name, folder=folder,
