@@ -46,6 +46,8 @@ class Task:
     own : observations that it adds, by name, besides those of the robot
     measured : those of them that sensors give, which are late as all of these
     goals : where the tip shall be, (count, 3), base frame, m
+    shown : what :attr:`own` observations show, (count, size) each, by name
+    middle, start : Clarke coordinates in the middle of their range, and nearest to the straight robot, (n,), m
 
     Raises
     ------
@@ -60,8 +62,10 @@ class Task:
     def __init__(self, robot: Robot, count: int, period_s: float) -> None:
         self.robot, self.period_s, self.goals = robot, period_s, np.full((count, 3), np.nan)
         self.low, self.high = reach(robot)
+        self.middle, self.start = (self.low + self.high) / 2, np.clip(0.0, self.low, self.high)
         self._drawing = robot_model(robot).drawing()
         self.own = {"tip_target": observations(robot)["tip_target"]}
+        self.shown = {"tip_target": self.goals}
 
     def tip(self, clarke: Array) -> Array:
         """Where the tip of the unloaded robot is at Clarke coordinates, (n,), m; (3,), base frame, m."""
@@ -77,7 +81,7 @@ class Task:
     def seen(self, name: str, stacks: Stacks) -> Array:
         """One of its :attr:`own` observations, (count, size)."""
         del stacks
-        return {"tip_target": self.goals}[name]
+        return self.shown[name]
 
     def rewards(self, tips: Array, stacks: Stacks, indices: Sequence[int]) -> Array:
         """What the newest action was worth, (count,); of robots but ``indices`` it does not count.
@@ -104,7 +108,7 @@ class Task:
         """
         direction = rng.uniform(-1.0, 1.0, self.low.size)
         part = direction * (rng.uniform(least, most) / np.abs(direction).max())
-        return (self.low + self.high) / 2 + part * (self.high - self.low) / 2
+        return self.middle + part * (self.high - self.low) / 2
 
 
 class Reach(Task):
@@ -135,7 +139,7 @@ class FollowPath(Task):
 
     def __init__(self, robot: Robot, count: int, period_s: float) -> None:
         super().__init__(robot, count, period_s)
-        self.coming = np.full_like(self.goals, np.nan)
+        self.coming = self.shown["tip_target"] = np.full_like(self.goals, np.nan)
         self._swings = np.zeros((count, 2, self.low.size))
         self._turn_s = np.ones(count)
 
@@ -154,15 +158,10 @@ class FollowPath(Task):
         del stacks
         self.goals[index], self.coming[index] = self.coming[index], self._place(index, time_s + self.period_s)
 
-    def seen(self, name: str, stacks: Stacks) -> Array:
-        """Where to go."""
-        return self.coming if name == "tip_target" else super().seen(name, stacks)
-
     def _place(self, index: int, time_s: float) -> Array:
         amplitude, phase = self._swings[index]
-        swung = (self.low + self.high) / 2 + amplitude * np.sin(2 * np.pi * time_s / self._turn_s[index] + phase)
-        start = np.clip(0.0, self.low, self.high)
-        return self.tip(start + quintic(min(1.0, time_s / self.grow_s)) * (swung - start))
+        swung = self.middle + amplitude * np.sin(2 * np.pi * time_s / self._turn_s[index] + phase)
+        return self.tip(self.start + quintic(min(1.0, time_s / self.grow_s)) * (swung - self.start))
 
 
 def _rods_alone(robot: Robot, task: str) -> float:
@@ -225,11 +224,11 @@ class _TouchTask(Task):
         """Coordinates drawn as by :meth:`drawn_coordinates`, (n,), where the tip is there (3,), m, and in which
         direction it moves as they grow, (3,).
         """
-        middle, start = (self.low + self.high) / 2, self.tip(np.clip(0.0, self.low, self.high))
+        start = self.tip(self.start)
         for _ in range(_DRAWS):
             clarke = self.drawn_coordinates(rng, least, most)
             point = self.tip(clarke)
-            along = self.tip(middle + 1.01 * (clarke - middle)) - point
+            along = self.tip(self.middle + 1.01 * (clarke - self.middle)) - point
             size = math.sqrt(along @ along)
             if size > 0 and along @ (point - start) > 0:  # it comes from outside
                 return clarke, point, along / size
@@ -255,6 +254,7 @@ class Press(_TouchTask):
             "force_target": Observation("force_target", 1, "N", np.full(1, self.force_n)),
             "wrench": Observation("wrench", 6, "N, N.m", np.repeat([self.force_n, self.force_n * robot.length_m], 3)),
         }
+        self.shown |= {"wall_normal": self._normals, "force_target": self._wanted_n}
 
     def draw(self, index: int, rng: np.random.Generator) -> Sequence[Contact]:
         """Draw wall and force."""
@@ -266,12 +266,12 @@ class Press(_TouchTask):
 
     def seen(self, name: str, stacks: Stacks) -> Array:
         """The wall, the force that is wanted, and what the sensor measures."""
-        if name == "wrench":
-            found = np.zeros((len(self.goals), 6))
-            for index in range(len(found)):
-                found[index, :3] = -stacks.contact_forces(index)[0]
-            return found
-        return {"wall_normal": self._normals, "force_target": self._wanted_n, "tip_target": self.goals}[name]
+        if name != "wrench":
+            return super().seen(name, stacks)
+        found = np.zeros((len(self.goals), 6))
+        for index in range(len(found)):
+            found[index, :3] = -stacks.contact_forces(index)[0]
+        return found
 
     def rewards(self, tips: Array, stacks: Stacks, indices: Sequence[int]) -> Array:
         """For the way to the wall, and for the force."""
@@ -296,7 +296,7 @@ class Obstacle(_TouchTask):
 
     def __init__(self, robot: Robot, count: int, period_s: float) -> None:
         super().__init__(robot, count, period_s)
-        self._balls = np.zeros((count, 4))
+        self._balls = self.shown["obstacle"] = np.zeros((count, 4))
         self.own |= {"obstacle": Observation("obstacle", 4, "m", np.full(4, robot.length_m))}
         self._drawn(np.random.default_rng(0))
 
@@ -313,10 +313,6 @@ class Obstacle(_TouchTask):
             for place in self.places
         )  # fmt: skip
 
-    def seen(self, name: str, stacks: Stacks) -> Array:
-        """Centre and radius of the ball, and the goal."""
-        return self._balls if name == "obstacle" else super().seen(name, stacks)
-
     def rewards(self, tips: Array, stacks: Stacks, indices: Sequence[int]) -> Array:
         """For the way, less where it touches."""
         return super().rewards(tips, stacks, indices) * self.gentleness(stacks, indices)
@@ -329,10 +325,10 @@ class Obstacle(_TouchTask):
 
     def _drawn(self, rng: np.random.Generator) -> tuple[Array, Array]:
         """Coordinates of a goal, (n,), m, and a ball on the way there, (4,)."""
-        middle, start = (self.low + self.high) / 2, self.tip(np.clip(0.0, self.low, self.high))
+        start = self.tip(self.start)
         for _ in range(_DRAWS):
             clarke = self.drawn_coordinates(rng, 0.7, 1.0)
-            center = self.tip(middle + (clarke - middle) / 2)
+            center = self.tip(self.middle + (clarke - self.middle) / 2)
             way_m = min(float(np.linalg.norm(center - one)) for one in (start, self.tip(clarke)))
             if way_m / 2 > self._radius_m:
                 return clarke, np.array([*center, way_m / 2 - self._radius_m])
@@ -354,14 +350,15 @@ class Insert(_TouchTask):
     def __init__(self, robot: Robot, count: int, period_s: float) -> None:
         super().__init__(robot, count, period_s)
         self._mouths, self._inwards = np.zeros((2, count, 3))
+        self.shown |= {"tube_mouth": self._mouths, "tube_inwards": self._inwards}
         place = Observation("tube_mouth", 3, "m", np.full(3, robot.length_m))
         self.own |= {"tube_mouth": place, "tube_inwards": Observation("tube_inwards", 3, "1", np.ones(3))}
 
     def draw(self, index: int, rng: np.random.Generator) -> Sequence[Contact]:
         """Draw a hole."""
-        length_m, middle = self.robot.length_m, (self.low + self.high) / 2
+        length_m = self.robot.length_m
         clarke, point, along = self.way_in(rng, 0.3, 0.6)
-        further = [self.tip(middle + part * (clarke - middle)) for part in np.linspace(1.0, 1 / 0.6, 50)]
+        further = [self.tip(self.middle + part * (clarke - self.middle)) for part in np.linspace(1.0, 1 / 0.6, 50)]
         depths_m = np.linalg.norm(np.array(further) - point, axis=1)
         self.goals[index] = further[int(np.abs(depths_m - self.depth * length_m).argmin())]
         self._mouths[index], self._inwards[index] = point, along
@@ -371,11 +368,6 @@ class Insert(_TouchTask):
                 inner_radius_m=self.hole * length_m, body_radius_m=self.tip_radius * length_m,
             ),
         )  # fmt: skip
-
-    def seen(self, name: str, stacks: Stacks) -> Array:
-        """Mouth and direction of the hole, and the goal."""
-        own = {"tube_mouth": self._mouths, "tube_inwards": self._inwards}
-        return own[name] if name in own else super().seen(name, stacks)
 
     def rewards(self, tips: Array, stacks: Stacks, indices: Sequence[int]) -> Array:
         """For the way, less where it touches."""

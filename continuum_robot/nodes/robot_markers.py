@@ -105,7 +105,7 @@ class RobotMarkers:
 
         ``state``: lines of text under the robot's name. The markers are the same objects at every call.
         """
-        robot, drawing = self._robot, self._drawing
+        robot = self._robot
         markers = [self._tendon_lines]
         if len(geometry.backbone):
             self._tube.points = [conversions.point_message(pose[:3, 3]) for pose in geometry.backbone]
@@ -119,13 +119,14 @@ class RobotMarkers:
             tension = np.full(robot.tendon_count, np.nan)
         colours = [tension_color(value, limit) for value, limit in zip(tension, self._limits_n, strict=True)]
         self._set_lines(self._tendon_lines, geometry.tendons, colours)
-        self._tell_state(robot, tension, state, healthy)
+        self._tell_state(tension, state, healthy)
         if not robot.traits.without_contact:
-            self._draw_contact(robot, drawing, coefficients, contact)
+            self._draw_contact(coefficients, contact)
             markers += [self._force, self._where, self._detected, *self._both]
         return [*markers, *self._common_markers]
 
-    def _tell_state(self, robot: Robot, tension: Array, state: str, healthy: bool) -> None:
+    def _tell_state(self, tension: Array, state: str, healthy: bool) -> None:
+        robot = self._robot
         self._text.text = f"{robot.name}{state}"
         self._text.color = _DARK if healthy else _RED
         beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m
@@ -135,8 +136,9 @@ class RobotMarkers:
             self._bars.points += [Point(x=beside, y=float(y), z=z) for z in (0.0, height)]
             self._bars.colors += [tension_color(value, limit)] * 2
 
-    def _draw_contact(self, robot: Robot, drawing: Drawing, coefficients: Array, contact: Any) -> None:
+    def _draw_contact(self, coefficients: Array, contact: Any) -> None:
         """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
+        robot, drawing = self._robot, self._drawing
         detected = contact is not None and contact.in_contact
         self._force.action = Marker.ADD if detected else Marker.DELETE
         found = contact is not None and detected and contact.location_observable
@@ -146,7 +148,7 @@ class RobotMarkers:
             arrow.action = Marker.DELETE
         if contact is None or not detected or len(contact.wrench) != 6:
             return
-        if self._draw_both(robot, drawing, coefficients, contact):
+        if self._draw_both(coefficients, contact):
             return
         pose = drawing.pose(coefficients, contact.wrench_arc_length)
         force = pose[:3, :3] @ np.nan_to_num(conversions.vector(contact.wrench)[:3])
@@ -162,8 +164,9 @@ class RobotMarkers:
             stretch = [drawing.pose(coefficients, float(place_m)) for place_m in np.linspace(first_m, last_m, 8)]
             self._where.points = [conversions.point_message(place[:3, 3]) for place in stretch]
 
-    def _draw_both(self, robot: Robot, drawing: Drawing, coefficients: Array, contact: Any) -> bool:
+    def _draw_both(self, coefficients: Array, contact: Any) -> bool:
         """The forces of two contacts in place of one; whether both are located."""
+        robot, drawing = self._robot, self._drawing
         places, forces = conversions.vector(contact.pair_arc_lengths), conversions.vector(contact.pair_forces)
         if places.size != len(self._both) or forces.size != 3 * places.size or not np.isfinite(places).all():
             return False

@@ -287,9 +287,7 @@ class _Block:
         self.texts: dict[str, list[str]] = {}
         self.parts: dict[str, tuple[str, ...]] = {}
         # A field's name is in small letters; what else there is are the message's constants.
-        names = [
-            name for name in vars(messages[0]) if name not in ("header", "sequence", "__msgtype__") and name.islower()
-        ]
+        names = [name for name in vars(messages[0]) if name not in _NO_FIELDS and name.islower()]
         self.alone = len(names) == 1
         for name in names if kept is None else [name for name in names if name in kept]:
             values = [getattr(message, name) for message in messages]
