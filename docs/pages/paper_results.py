@@ -233,7 +233,8 @@ def overview(folder: Path) -> str:
             anchor = one.experiment.replace(".", "")
             where = f"[{one.experiment}]({paper}.md#{anchor})" if one.experiment else ""
             rows.append((one.result, f"**{one.status}**", reason(one, folder), where))
-        lines += [f"## [{paper}]({paper}.md)", "", reference(paper), "", *table(("result", "status", "why", "experiment"), rows), ""]
+        lines += [f"## [{paper}]({paper}.md)", "", reference(paper), ""]
+        lines += [*table(("result", "status", "why", "experiment"), rows), ""]
     summary = ", ".join(f"{count} {status}" for status, count in counts.items())
     return "\n".join([*lines[:9], "", f"Of {sum(counts.values())} results: {summary}.", *lines[9:-1], ""])
 

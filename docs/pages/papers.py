@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated parts of docs/papers: the reference, which equation is where in the code, each experiment's numbers.
 
-References are those of CITATION.cff. The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which ``continuum-robot experiment NAME
---store`` writes.
+References are those of CITATION.cff. The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which
+``continuum-robot experiment NAME --store`` writes.
 """
 
 from __future__ import annotations
