@@ -184,7 +184,7 @@ def test_the_simulated_faults_are_all_used() -> None:
 
 
 def test_every_fault_of_the_driver_is_documented_and_the_page_is_current() -> None:
-    written = (DOCS / "faults.md").read_text(encoding="utf-8")
+    written = (DOCS / "reference" / "faults.md").read_text(encoding="utf-8")
     assert written == page(), "run: make pages"
     for name in tendon_faults.FAULTS:
         assert f"`{name}`" in written
