@@ -25,16 +25,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from pkgutil import extend_path
 from typing import Any, NamedTuple
 
-from continuum_robot.errors import ContinuumRobotError, MissingPackageError, missing_package
+import continuum_robot
+from continuum_robot.errors import ContinuumRobotError, missing_package
 
 DISTRIBUTION = "continuum-robot-messages"
 COMMAND = "python -m continuum_robot.messages"
 # Not on PyPI; where ROS 2 proper is, it has the same.
 _TF2_MSGS = "geometry_msgs/TransformStamped[] transforms\n"
 _KINDS = ("msg", "srv", "action")
-_TYPESUPPORTS = ("rosidl_typesupport_c", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c")
+_MISSING = ("tf2_msgs", *(f"continuum_robot.{kind}" for kind in _KINDS))
 _GENERATORS = {
     "rosidl_generator_c": "GenerateC",
     "rosidl_typesupport_introspection_c": "GenerateIntrospectionCTypesupport",
@@ -59,13 +61,12 @@ class Package(NamedTuple):
 
 def packages() -> list[Package]:
     """What is to be built here."""
-    here = Path(__file__).resolve()
-    shares = (here.parents[1], *(folder / "share" / "continuum_robot" for folder in (*here.parents, _prefix())))
-    share = next((folder for folder in shares if (folder / "msg" / "Shape.msg").is_file()), None)
-    if share is None:
-        raise MessagesError("the definitions of the messages (share/continuum_robot/msg) are missing: install again")
+    checkout = Path(__file__).resolve().parents[1]
+    share = checkout if (checkout / "msg").is_dir() else _prefix() / "share" / "continuum_robot"
     files = [file for kind in _KINDS for file in sorted((share / kind).glob(f"*.{kind}"))]
     own = {file.relative_to(share).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    if not own:
+        raise MessagesError(f"the definitions of the messages are missing in {share}: install continuum-robot again")
     found = [Package("continuum_robot", own)]
     spec = importlib.util.find_spec("tf2_msgs")
     if spec is None or "tf2_msgs" in _installed()[1]:
@@ -73,24 +74,35 @@ def packages() -> list[Package]:
     return found
 
 
-def ensure(say: Callable[[str], None]) -> None:
-    """Build the messages where they are missing, or are of other definitions. Those of colcon are left as they are."""
+def are_missing(error: ModuleNotFoundError) -> bool:
+    """Whether an import failed for want of the messages alone, where ROS 2 itself is installed."""
+    return error.name in _MISSING and importlib.util.find_spec("rclpy") is not None
+
+
+def check() -> None:
+    """Raise :class:`MessagesError` where the messages are of other definitions. Those of colcon are not looked at."""
     installed, _ = _installed()
-    if installed is None and importlib.util.find_spec("continuum_robot.msg") is not None:
-        return
+    if installed is not None and installed != _version(packages()):
+        raise MessagesError(f"the ROS 2 messages were built by another version of continuum_robot. Run: {COMMAND}")
+
+
+def build(say: Callable[[str], object]) -> None:
+    """Build the messages and install them in this environment; nothing where they are there."""
     if importlib.util.find_spec("rclpy") is None:
         raise missing_package(ModuleNotFoundError(name="rclpy"))
     wanted = packages()
     version = _version(wanted)
-    if installed == version:
+    if _installed()[0] == version:
         return
+    remove()
     say("Building the ROS 2 messages (once, about half a minute) ...")
-    with tempfile.TemporaryDirectory(prefix="continuum_robot_") as folder:
+    with tempfile.TemporaryDirectory(prefix="continuum_robot_") as folder, _generators():
         stage = Path(folder, "stage")
         for package in wanted:
             _build(package, Path(folder, package.name), stage)
         _install(stage, version, [package.name for package in wanted])
     importlib.invalidate_caches()
+    continuum_robot.__path__ = extend_path(continuum_robot.__path__, "continuum_robot")
 
 
 def _prefix() -> Path:
@@ -122,18 +134,21 @@ def _version(wanted: list[Package]) -> str:
 
 def _build(package: Package, work: Path, stage: Path) -> None:
     """Write and compile a package's code in ``work``, and lay what is to be installed into ``stage``."""
-    source, share = work / package.name, stage / "share" / package.name
+    source = work / package.name
     for path, text in package.definitions.items():
-        for folder in (source, share):
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text, encoding="utf-8")
+        (source / path).parent.mkdir(parents=True, exist_ok=True)
+        (source / path).write_text(text, encoding="utf-8")
     idl, hashes = _described(package.name, [f"{source}:{path}" for path in package.definitions], source)
-    for one in idl:
-        shutil.copy(one.replace(":", "/"), share / one.partition(":")[2])
+    described = [*package.definitions, *(one.partition(":")[2] for one in idl)]
+    for path in described:
+        target = stage / "share" / package.name / path
+        if not (_prefix() / target.relative_to(stage)).exists():  # a wheel brings the definitions themselves
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / path, target)
     index = stage / "share" / "ament_index" / "resource_index"
-    for kind, lines in (("packages", []), ("rosidl_interfaces", [*package.definitions, *(one.partition(":")[2] for one in idl)])):
+    for kind, lines in (("packages", []), ("rosidl_interfaces", sorted(described))):
         (index / kind).mkdir(parents=True, exist_ok=True)
-        (index / kind / package.name).write_text("\n".join(sorted(lines)), encoding="utf-8")
+        (index / kind / package.name).write_text("\n".join(lines), encoding="utf-8")
 
     jobs = os.cpu_count() or 1
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as processes:
@@ -151,9 +166,9 @@ def _build(package: Package, work: Path, stage: Path) -> None:
         shutil.copy(file, target)
 
 
-def _described(name: str, files: list[str], folder: Path) -> tuple[list[str], list[str]]:
-    """The definitions in IDL, and the files with their hashes."""
-    # The generators read every definition seven times, which takes longer than all else that they do.
+@contextlib.contextmanager
+def _generators() -> Iterator[None]:
+    """Have them find their templates, and read a definition once: seven times take longer than all else they do."""
     parser = importlib.import_module("rosidl_parser.parser")
     parse, parsed = parser.parse_idl_file, {}
 
@@ -163,7 +178,21 @@ def _described(name: str, files: list[str], folder: Path) -> tuple[list[str], li
             parsed[path] = parse(locator)
         return parsed[path]
 
+    before = os.environ.get("AMENT_PREFIX_PATH")
+    os.environ["AMENT_PREFIX_PATH"] = os.pathsep.join(filter(None, (str(_prefix()), before)))
     parser.parse_idl_file = parse_once
+    try:
+        yield
+    finally:
+        parser.parse_idl_file = parse
+        if before is None:
+            del os.environ["AMENT_PREFIX_PATH"]
+        else:
+            os.environ["AMENT_PREFIX_PATH"] = before
+
+
+def _described(name: str, files: list[str], folder: Path) -> tuple[list[str], list[str]]:
+    """The definitions in IDL, and the files with their hashes."""
     from rosidl_adapter.cli import TranslateActionToIDL, TranslateMsgToIDL, TranslateSrvToIDL  # noqa: PLC0415
     from rosidl_generator_type_description.cli import HashTypeDescription  # noqa: PLC0415
 
@@ -233,7 +262,6 @@ def _call(compiler: tuple[str, str], *arguments: Path | str, folder: Path) -> No
 def _install(stage: Path, version: str, names: list[str]) -> None:
     """Move what was built into the environment, in place of what an earlier call installed there; as pip would."""
     prefix, site = _prefix(), _site_packages()
-    remove()
     info = stage / _INSIDE / f"{DISTRIBUTION.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     summary = f"ROS 2 messages that continuum_robot built in this environment: {', '.join(names)}"
@@ -260,7 +288,7 @@ def remove() -> None:
 def main() -> int:
     """Build the messages; tells what was done on standard output."""
     try:
-        ensure(print)
+        build(print)
     except ContinuumRobotError as error:
         print(f"continuum-robot: {error}", file=sys.stderr)  # noqa: T201
         return 1
