@@ -23,7 +23,7 @@ from setuptools.dist import Distribution
 
 ROOT = Path(__file__).parent.resolve()
 BUILD = ROOT / "build" / f"pip-{sys.implementation.cache_tag}"
-PACKAGE = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data")) / "continuum_robot"
+SITE_PACKAGES = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
 SHARED = ("config", "launch", "msg", "srv", "action")
 
 
@@ -34,23 +34,35 @@ class PlatformDistribution(Distribution):
         return True
 
     def has_data(self) -> bool:
-        # `pip install -e` asks this and setuptools does not define it, so the kernel would be left out.
+        # An editable installation asks this, and setuptools does not define it.
         return bool(self.data_files)
 
 
 class BuildWithCMake(build_ext):
-    """Builds kernel and cycle; adds them and, but for a checkout that is used in place, the shared files."""
+    """Builds kernel and cycle. A wheel has them in the package; beside a checkout they lie in the environment."""
 
     def run(self) -> None:
         super().run()
-        self.distribution.data_files = ([] if self.editable_mode else shared_files()) + libraries()
+        stage = build()
+        built = sorted(stage.rglob("*.so"))
+        if self.editable_mode:
+            folders = data_files(built, stage)
+            self.distribution.data_files = [(str(SITE_PACKAGES / folder), files) for folder, files in folders]
+            return
+        for file in built:
+            target = Path(self.build_lib, file.relative_to(stage))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+        shared = [file for folder in SHARED for file in sorted((ROOT / folder).rglob("*")) if file.is_file()]
+        folders = data_files([file for file in shared if file.suffix != ".pyc"], ROOT)
+        self.distribution.data_files = [(f"share/continuum_robot/{folder}", files) for folder, files in folders]
 
 
 class TaggedWheel(bdist_wheel):
     """A wheel named after what its libraries need: any Python, and this C library or a newer one."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        built = [Path(file) for _, files in self.distribution.data_files or [] for file in files if file.endswith(".so")]
+        built = sorted((BUILD / "stage").rglob("*.so"))
         python, abi, platform = super().get_tag()
         if all("cpython-" not in file.name for file in built):
             python, abi = "py3", "none"
@@ -67,34 +79,27 @@ def c_library(files: list[Path]) -> tuple[int, int]:
     return max(found)
 
 
-def libraries() -> list[tuple[str, list[str]]]:
-    """Kernel and cycle as setuptools' data files; where no C++ compiler is found, their forms in Python have to serve."""
+def build() -> Path:
+    """Kernel and cycle in a folder as in site-packages; nothing in it where no C++ compiler is found."""
     stage = BUILD / "stage"
     shutil.rmtree(BUILD, ignore_errors=True)
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     configure = [
         *("cmake", "-S", str(ROOT / "continuum_robot" / "rod" / "kernel"), "-B", str(BUILD)),
         *("-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_INSTALL_PREFIX={stage}", f"-DPython3_EXECUTABLE={sys.executable}"),
-        f"-DROD_KERNEL_FOLDER={PACKAGE / 'rod' / 'kernel'}",
+        "-DROD_KERNEL_FOLDER=continuum_robot/rod/kernel",
     ]
     try:
         subprocess.check_call(configure, env=environment)
-        build = ["cmake", "--build", str(BUILD), "--target", "install", "-j", str(os.cpu_count() or 1)]
-        subprocess.check_call(build, env=environment)
+        jobs = str(os.cpu_count() or 1)
+        subprocess.check_call(["cmake", "--build", str(BUILD), "--target", "install", "-j", jobs], env=environment)
     except (OSError, subprocess.CalledProcessError) as error:
         logging.getLogger(__name__).warning("the rod's kernel was not built (%s): its slow NumPy form serves", error)
-        return []
-    return data_files(sorted(stage.rglob("*.so")), stage)
-
-
-def shared_files() -> list[tuple[str, list[str]]]:
-    """What lies in share/continuum_robot/ as setuptools' data files."""
-    found = [file for folder in SHARED for file in sorted((ROOT / folder).rglob("*")) if file.is_file()]
-    kept = [file for file in found if file.suffix != ".pyc"]
-    return [(f"share/continuum_robot/{folder}", files) for folder, files in data_files(kept, ROOT)]
+    return stage
 
 
 def data_files(files: list[Path], base: Path) -> list[tuple[str, list[str]]]:
+    """Files of a folder as setuptools has them: each folder with its files."""
     folders: dict[str, list[str]] = {}
     for file in files:
         folders.setdefault(str(file.parent.relative_to(base)), []).append(os.path.relpath(file, ROOT))
