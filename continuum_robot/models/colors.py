@@ -30,7 +30,7 @@ AXES: tuple[Color, ...] = ((225, 40, 40), (60, 180, 60), (40, 80, 225))
 
 # From slack to the limit: matplotlib's plasma without its yellow end, which a white page would hide.
 _TENSIONS = np.array([[13, 8, 135], [106, 0, 168], [177, 42, 144], [225, 100, 98], [252, 166, 54]], dtype=float)
-_SHADES = 0.4  # how far the first segment is darkened, and the last one lightened
+_SHADES = 0.35  # how far the first segment is darkened, and the last one lightened
 
 
 def series_colors(count: int) -> tuple[Color, ...]:

@@ -81,7 +81,7 @@ _LEFT, _RIGHT = 50, 14
 TICKS_STYLE = f"""
 .cr-contact{{background:{colors.css(colors.CONTACT)}40}}
 .cr-fault{{background:{colors.css(colors.FAULT)}20;border-left:2px solid {colors.css(colors.FAULT)}}}
-.cr-ticks{{position:relative;margin:-7px {_RIGHT + 12}px 0 {_LEFT + 12}px;color:var(--cr-dim)}}
+.cr-ticks{{position:relative;margin:-7px {_RIGHT + 7}px 0 {_LEFT + 12}px;color:var(--cr-dim)}}
 .cr-ticks .cr-ends{{font-size:10px;margin:0 -8px}}
 .cr-marks{{position:absolute;left:0;right:0;bottom:calc(100% + 5px);height:{_HEIGHT - 14}px;pointer-events:none}}
 .cr-marks i{{position:absolute;top:0;bottom:0;box-sizing:border-box}}"""

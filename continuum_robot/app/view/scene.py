@@ -35,7 +35,7 @@ _FROM_UPRIGHT, _AT_UPRIGHT = (2.3, -2.05, 1.45), (0.0, 0.0, -0.9)
 SIDEWAYS = np.array([-_FROM[1], _FROM[0], 0.0]) / math.hypot(*_FROM[:2])
 """To the right for the camera."""
 _AXES = np.array(colors.AXES, dtype=np.uint8)
-_ANCHOR = 0.022
+_ANCHORS = (0.01, 0.022)
 
 
 def prepare_world(server: viser.ViserServer, robots: int) -> None:
@@ -182,7 +182,7 @@ class Scene:
         self._lines("tendons", segments, grey, 3.0)
         self._handles["anchors"] = self._server.scene.add_point_cloud(
             f"{self._folder}/robot/anchors", _anchors(geometry) * k, np.array(tendon_colors, dtype=np.uint8),
-            point_size=_ANCHOR, point_shape="circle",
+            point_size=min(max(0.6 * k * self._skin_m, _ANCHORS[0]), _ANCHORS[1]), point_shape="circle",
         )  # fmt: skip
         self._lines("trail", np.zeros((1, 2, 3)), colors.TRAIL, 2.0, folder="")
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 
 import viser
@@ -130,9 +131,10 @@ def banner(snapshot: RobotState, *, recorded: bool = False) -> str:
     if snapshot.driver and state and (state, snapshot.driver) != ("fault", "safe"):
         parts.append(f"Motors: {html.escape(DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
     # Its faults are listed below; what remains is who stopped it, and what it does in place of releasing the tendons.
-    said = snapshot.driver_message.removeprefix(f"safe state: {', '.join(snapshot.driver_faults)}").strip()
+    said = snapshot.driver_message.removeprefix(f"safe state: {', '.join(snapshot.driver_faults)}").strip(" ;")
     if state and said not in ("", snapshot.driver):
-        parts.append(f"Driver: {html.escape(said.lstrip(';').strip())}.")
+        stopper = re.fullmatch(r"\((\w+)\)", said)
+        parts.append(f"Stopped by: {stopper[1]}." if stopper else f"Driver: {html.escape(said)}.")
     for fault in snapshot.faults:
         found = explain(fault)
         remedy = "" if recorded else f"<br>➜ {html.escape(found.remedy)}"
