@@ -34,8 +34,8 @@ class Pushing:
         gui.add_html(
             note(
                 "Push on the simulated robot and see how the controller answers. The violet arrow is your push. The"
-                " orange one is what the contact monitor detects: the force, its place, and the stretch of backbone that"
-                " holds the place with 90 % probability."
+                " orange one is what the contact monitor detects: the force, its place, and the stretch of backbone"
+                " that holds the place with 90 % probability."
             )
         )
         length_mm = 1e3 * model.robot.length_m
