@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``continuum-robot compare``: a published shape beside what two engines find, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from continuum_robot.app.output import print_table, say
+from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
+from continuum_robot.experiments.published import Judgement, Published, Row, judge, load_published
+from continuum_robot.robot.file.shipped_files import shipped_file
+
+_SHOWN = {"m": (1e3, "mm"), "rad": (1e3, "mrad"), "N": (1.0, "N")}
+
+
+def run_compare(given: str, plot: Path | None, console: Console | None = None) -> int:
+    """Judge one publication; 0 if it holds, 1 if it does not or if the engines disagree."""
+    console, file = console or Console(), Path(given).expanduser()
+    name = file.name if file.suffix else f"{file.name}.yaml"
+    case = load_published(file if file.is_file() else shipped_file(f"published/{name}"))
+    with console.status("two engines ..."):
+        found = judge(case)
+    source = case.stated.source
+    say(console, f"{source.authors} ({source.year}): {source.title}. {source.where}. {source.link}")
+    columns = ("", ">published", ">rod", ">Cosserat", ">tolerance")
+    print_table(console, "", columns, [line for row in found.rows for line in _cells(row)])
+    say(console, verdict(found))
+    for name, text in (("Assumptions", case.stated.assumptions), ("Tolerance", case.stated.published.tolerance_from)):
+        if text:
+            say(console, f"{name}: {text}")
+    if case.stated.cause and not found.holds:
+        say(console, f"Cause: {case.stated.cause}")
+    if plot is not None:
+        _draw(case, found, plot)
+        say(console, f"figure: {plot}")
+    return 0 if found.holds else 1
+
+
+def verdict(found: Judgement) -> str:
+    """What became of the publication, in one sentence."""
+    row = found.worst
+    factor, unit = _SHOWN[row.unit]
+    published, _, apart = (factor * error for error in row.errors)
+    unstable = "" if found.stable else " The equilibrium is unstable, and another one may have been published."
+    if not found.agree:
+        worst = max(found.rows, key=lambda one: one.errors[2] / one.tolerance)
+        factor, unit = _SHOWN[worst.unit]
+        return f"engines disagree: by {factor * worst.errors[2]:.2g} {unit} ({worst.name}).{unstable}"
+    if found.holds:
+        return f"holds: within {published:.2g} {unit} ({row.name}) of both engines.{unstable}"
+    return (
+        f"does not hold: both engines agree within {apart:.2g} {unit} and differ from the published by "
+        f"{published:.3g} {unit} ({row.name}).{unstable}"
+    )
+
+
+def _cells(row: Row) -> Iterator[list[str]]:
+    """A line for each published component, then the distances from what was published."""
+    factor, unit = _SHOWN[row.unit]
+    values = factor * np.stack([row.published, row.rod, row.cosserat])
+    components = ("",) if len(row.published) == 1 else " x y z".split() if row.unit != "N" else range(1, len(row.published) + 1)
+    for component, numbers in zip(components, values.T, strict=True):
+        if np.isfinite(numbers[0]):
+            yield [f"{row.name} {component}".strip() + f", {unit}", *(f"{round(one, 4) + 0.0:.4f}" for one in numbers), ""]
+    errors = [f"{factor * number:.3g}" for number in (*row.errors[:2], row.tolerance)]
+    yield [f"{row.name} off by, {unit}", "", *errors]
+
+
+def _draw(case: Published, found: Judgement, file: Path) -> None:
+    answers, published = found.answers, case.stated.published
+    assert answers.cosserat is not None
+    places = np.linspace(0, answers.rod.length_m, 101)
+    curves = {"rod": answers.energy_backbone_m(places), "Cosserat": answers.cosserat.at(places).position_m}
+    points = [one.position_m for one in published.backbone] + ([published.tip_m] if published.tip_m else [])
+    source = case.stated.source
+    with figure(file, f"{source.authors} ({source.year}): {verdict(found).partition(':')[0]}", 1, 2, size=(7.2, 3.6)) as (
+        drawing,
+        axes,
+    ):
+        for axis, (index, name) in zip(axes, enumerate("xy"), strict=True):
+            for style, (engine, curve) in zip(({"linewidth": 3, "alpha": 0.5}, {"linestyle": "--"}), curves.items(), strict=True):
+                colour = COLOURS[list(curves).index(engine)]
+                axis.plot(1e3 * curve[:, index], 1e3 * curve[:, 2], color=colour, label=engine, **style)
+            there = [1e3 * np.array([one[index], one[2]]) for one in points if None not in (one[index], one[2])]
+            if there:
+                axis.plot(*np.transpose(there), "o", color=REFERENCE, markersize=4, label="published", zorder=3)
+            elif points and points[-1][2] is not None:
+                axis.axhline(1e3 * points[-1][2], color=REFERENCE, linestyle=":", label="published")
+            axis.set(xlabel=f"{name} / mm", ylabel="z / mm")
+            axis.set_aspect("equal", adjustable="datalim")
+        legend_below(drawing, axes[0])
