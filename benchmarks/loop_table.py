@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the table of the loop in docs/benchmarks.md: python benchmarks/loop_table.py --idle FILES --loaded FILES.
+"""Prints the table of the loop in docs/explanation/benchmarks.md.
+
+    python benchmarks/loop_table.py --idle FILES --loaded FILES
 
 The files are of ``control_loop.py --json``. A cell has the median of its runs, and the range where there are more
 than one.

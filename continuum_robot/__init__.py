@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real-time control stack for tendon-driven continuum robots.
 
-SI units; frames, signs and orders as docs/architecture.md has them. These names mean the same wherever they are
-arguments, so docstrings do not repeat them:
+SI units; frames, signs and orders as docs/explanation/architecture.md has them. These names mean the same wherever
+they are arguments, so docstrings do not repeat them:
 
 Names
 -----

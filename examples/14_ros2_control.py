@@ -2,7 +2,7 @@
 """The messages of a ros2_control controller manager: joint_states in, joint_commands out, no message of this package.
 
 Beside `ros2 launch continuum_robot sim.launch.py controller:=none`, or `continuum-robot up ROBOT --controller none`.
-With ros2_control, topic_based_ros2_control sends these: docs/topics.md.
+With ros2_control, topic_based_ros2_control sends these: docs/reference/topics.md.
 """
 
 import math

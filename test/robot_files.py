@@ -59,8 +59,8 @@ def robot_file(
 
 
 def documented_robot(folder: Path) -> str:
-    """Path of a file with the example of docs/robot_file.md, as it is printed there."""
-    page = (Path(__file__).parents[1] / "docs" / "robot_file.md").read_text(encoding="utf-8")
+    """Path of a file with the example of docs/reference/robot_file.md, as it is printed there."""
+    page = (Path(__file__).parents[1] / "docs" / "reference" / "robot_file.md").read_text(encoding="utf-8")
     file = folder / "my_robot.yaml"
     file.write_text(page.partition("```yaml\n")[2].partition("```")[0], encoding="utf-8")
     return str(file)

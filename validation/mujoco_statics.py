@@ -150,7 +150,7 @@ def _against_sorosim(
     "mujoco.statics",
     "no paper: a second model of the same robot, and static shapes by SoRoSim",
     paper={"chain_of_80_median_worst_station_mm": "the file's own floor is about 0.2 mm"},
-    not_stored="docs/mujoco.md has its numbers, which need a file of shapes",
+    not_stored="docs/how-to/mujoco.md has its numbers, which need a file of shapes",
 )
 def statics(progress: Progress, settings: MujocoStaticsSettings) -> Any:
     """Compares static shapes of our rod, of MuJoCo's chain of links and of SoRoSim over the number of links."""

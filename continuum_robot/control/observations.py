@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names, sizes and units of what a policy sees and gives: one vocabulary for environments, policies and the cycle.
 
-An observation is named ``topic.field`` as in docs/topics.md and msg/, or ``topic`` alone if the message has one field
-of interest. Values are in SI units, as in the messages; nothing is scaled but by those who ask for it.
+An observation is named ``topic.field`` as in docs/reference/topics.md and msg/, or ``topic`` alone if the message has
+one field of interest. Values are in SI units, as in the messages; nothing is scaled but by those who ask for it.
 """
 
 from __future__ import annotations

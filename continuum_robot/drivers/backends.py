@@ -75,7 +75,8 @@ def hardware_of(robot: Robot) -> Hardware:
     """The hardware section of a robot, checked against it."""
     if robot.hardware is None:
         name = robot.file_name or robot.name
-        raise ParameterError("robot", name, "a robot file with a hardware section; docs/hardware_bringup.md shows one")
+        expected = "a robot file with a hardware section; docs/how-to/hardware_bringup.md shows one"
+        raise ParameterError("robot", name, expected)
     robot.check_hardware()
     return robot.hardware
 

@@ -45,7 +45,7 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
     displacements pass the driver as those of another program do. A fault that latches ends the episode.
 
     Observations are what the simulated devices measure, with their noise, quantisation and delay, named as in
-    docs/topics.md, in SI units, float32.
+    docs/reference/topics.md, in SI units, float32.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ COPPER_AT_C = 25.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MotorHeat:
-    """How a motor warms up, for boards that report no temperature: winding and housing (docs/motors.md)."""
+    """How a motor warms up, for boards that report no temperature: winding and housing (docs/how-to/motors.md)."""
 
     loss_w_per_a2: float = quantity(
         "heat of the cold winding (25 degC) for the square of the current, which is a resistance: that between the"
@@ -325,14 +325,14 @@ class ActuationLimits(OfTendons):
     reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
     frozen_motion_m: float = quantity(
         "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
-        " or how far the command of a servo moves meanwhile; 0: derived (docs/safety.md)",
+        " or how far the command of a servo moves meanwhile; 0: derived (docs/explanation/safety.md)",
         default=0.0,
         ge=0,
         le=0.1,
     )
     frozen_begin_s: float = quantity(
         "how long a tendon that must move, by the others, the forces or its command, may take to begin to; 0: derived,"
-        " at least 20 ms (docs/safety.md)",
+        " at least 20 ms (docs/explanation/safety.md)",
         default=0.0,
         ge=0,
         le=10,

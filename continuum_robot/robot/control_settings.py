@@ -74,7 +74,7 @@ class PolicySettings:
     function: str = quantity(
         "instead of a model, module:name of a Python function: observations by name to the action", default=""
     )
-    observations: tuple[str, ...] = quantity("what a function sees; the names are in docs/learning.md", default=())
+    observations: tuple[str, ...] = quantity("what a function sees; names are in docs/how-to/learning.md", default=())
     action: str = quantity("what a function gives", default="", choices=("", *POLICY_ACTIONS))
     rate_hz: float = quantity("how often it computes an action", default=50.0, ge=0.1, le=4000)
     delay_s: float = quantity(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From where on the readings of tendons are implausible, as follows from the robot file; derived in docs/safety.md."""
+"""When readings of tendons are implausible, from the robot file; derived in docs/explanation/safety.md."""
 
 from __future__ import annotations
 

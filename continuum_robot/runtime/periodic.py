@@ -30,7 +30,7 @@ LIMITS_ADVICE = (
 )
 
 FIFO_PRIORITY = 80
-"""Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/realtime.md)."""
+"""Of the loop's thread: above interrupts of disks and Ethernet (50), below those of CAN (docs/how-to/realtime.md)."""
 SIMULATOR_PRIORITY = FIFO_PRIORITY - 10
 """Of the thread that moves a simulated robot: below the loop, which is short."""
 GIVEN_WAY = 5

@@ -96,7 +96,7 @@ class StackState:
     force_n : generalised force that it asked for, (n,), N
     limited : whether a limit changed the command
     safety : state of the safety logic: "inactive", "active" or "safe"
-    faults : latched faults, by their names in docs/faults.md
+    faults : latched faults, by their names in docs/reference/faults.md
     """
 
     time_s: float

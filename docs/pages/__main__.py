@@ -19,7 +19,7 @@ def main() -> None:
     """Write what has changed, and name it."""
     os.environ.setdefault("ROS_DOMAIN_ID", OWN_DOMAIN)
     docs = ROOT / "docs"
-    for path, text in {**pages_of_code(ROOT), "parameters.md": parameters.page()}.items():
+    for path, text in {**pages_of_code(ROOT), "reference/parameters.md": parameters.page()}.items():
         file = docs / path
         if not file.exists() or file.read_text(encoding="utf-8") != text:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,8 @@ def _page(name: str, texts: tuple[FaultText, ...]) -> str:
             ),
             "",
         ]
-    lines += ["What all faults have in common, and the safe state: [faults](../faults.md), [safety](../safety.md)."]
+    common = "[faults](../reference/faults.md), [safety](../explanation/safety.md)"
+    lines += [f"What all faults have in common, and the safe state: {common}."]
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of docs/concepts.md, each computed by the code that it explains.
+"""Figures of docs/explanation/concepts.md, each computed by the code that it explains.
 
 In docs/, ``python -m pages.figures`` draws them.
 

@@ -20,12 +20,13 @@ def pages_of_code(root: Path) -> dict[str, str]:
     root : folder of the repository
     """
     docs = root / "docs"
+    mujoco = (docs / "how-to" / "mujoco.md").read_text(encoding="utf-8")
     found = {
-        "robot_file.md": robot_file_page.page(),
-        "faults.md": faults_page.page(),
+        "reference/robot_file.md": robot_file_page.page(),
+        "reference/faults.md": faults_page.page(),
         "reference/messages.md": interfaces.page(root),
         "reference/command_line.md": commands.page(),
-        "mujoco.md": mujoco_page.page((docs / "mujoco.md").read_text(encoding="utf-8"), docs / "numbers"),
+        "how-to/mujoco.md": mujoco_page.page(mujoco, docs / "numbers"),
         **fault_pages.pages(),
     }
     numbers = docs / "papers" / "numbers"

@@ -25,7 +25,7 @@ INTRODUCTION = """\
 
 Types of the package `continuum_robot`, from their files in `msg/`, `srv/` and `action/`. SI units; NaN means unknown;
 quaternions are x, y, z, w here. Who publishes what, how often and with which quality of service:
-[topics and QoS](../topics.md).
+[topics and QoS](topics.md).
 
     ros2 interface show continuum_robot/msg/TendonStates
 """

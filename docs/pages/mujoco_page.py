@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated parts of docs/mujoco.md: tables of what the experiments ``mujoco.*`` found.
+"""The generated parts of docs/how-to/mujoco.md: tables of what the experiments ``mujoco.*`` found.
 
 Those of mujoco.plants are stored by ``continuum-robot experiment mujoco.plants --store``. The others are in
 docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json`` writes: mujoco.statics
@@ -38,7 +38,7 @@ def page(text: str, folder: Path) -> str:
         before, opened, rest = text.partition(begin)
         _, closed, after = rest.partition(end)
         if not (opened and closed):
-            raise ParameterError("docs/mujoco.md", name, f"the lines {begin} and {end}")
+            raise ParameterError("docs/how-to/mujoco.md", name, f"the lines {begin} and {end}")
         text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
     return text
 

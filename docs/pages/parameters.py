@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/parameters.md from the nodes themselves: each is made and configured, and asked what it has declared."""
+"""docs/reference/parameters.md from the nodes: each is made, configured, and asked what it has declared."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ What each node declares; `ros2 param describe` reports the same. "live" ones may
 change is checked as a whole and refused with a sentence, or taken at the next cycle. Where the default reports *robot
 file*, it is the value there ([robot_file.md](robot_file.md)), read again at each configuration; what a launch file, a
 `params_file` or `ros2 param set` sets wins over it, but never raises a limit
-([safety.md](safety.md#what-the-robot-file-states-holds)). *By the robot* is computed from it
-([for the contact monitor](contact.md#where-the-defaults-come-from)). In a `params_file` begin sections with `/**:`
-or `/**/tendon_driver:`, else they hold for nodes without a namespace only. A section that is no node's is refused
+([safety.md](../explanation/safety.md#what-the-robot-file-states-holds)). *By the robot* is computed from it
+([for the contact monitor](../how-to/contact.md#where-the-defaults-come-from)). In a `params_file` begin sections with
+`/**:` or `/**/tendon_driver:`, else they hold for nodes without a namespace only. A section of no known node is refused
 before anything starts, a value or a name that does not fit its node when the node is made or configured, both with
 the file's line; a name under `/**:` need not be known to every node.
 

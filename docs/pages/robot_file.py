@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/robot_file.md from the dataclasses of the robot file."""
+"""docs/reference/robot_file.md from the dataclasses of the robot file."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ assumed:
 ```
 
 Save it as `my_robot.yaml`, check it, and run it in simulation. For the real one, follow
-[a servo robot](servo_robot.md).
+[a servo robot](../tutorials/your_servo_robot.md).
 
     continuum-robot check my_robot.yaml
     continuum-robot demo --robot my_robot.yaml
 
 1. `check` prints masses, stiffness, natural frequencies, and every derived value. Compare them with the robot you have.
 2. For other motors, replace `include` by `actuators` with the values of the data sheet, and `tendon_actuators` by
-   [your device](motors.md). `actuators.heat` describes how the motors warm up:
-   [where to get its numbers](motors.md#heat).
+   [your device](../how-to/motors.md). `actuators.heat` describes how the motors warm up:
+   [where to get its numbers](../how-to/motors.md#heat).
 3. Motors that take tensions need `control.gains`, which `continuum-robot tune` finds. `limits.minimum_n` keeps the
    tendons from going slack; a fault ends at `limits.safe_n`. `config/robots/opencr_five_tendon.yaml` is such a robot.
 4. Add an entry to `segments` for each further segment, and two coordinates to `amplitude_m`: `two_segment.yaml`. Two

@@ -45,7 +45,7 @@ def faults(
 ) -> None:
     """Break everything once, on a simulated robot that moves under control, and see whether it ends safe.
 
-    Exit code 1 unless every run ended safe. docs/faults.md has the kinds, and how they are judged.
+    Exit code 1 unless every run ended safe. docs/reference/faults.md has the kinds, and how they are judged.
     """
     if show_list:
         print_kinds(Console())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/faults.md: the text of page.md with the tables of the drivers and of faults.yaml in it."""
+"""docs/reference/faults.md: the text of page.md with the tables of the drivers and of faults.yaml in it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _rows(rows: Iterable[Iterable[str]]) -> str:
 
 
 def _names(faults: Iterable[tuple[str, str]]) -> str:
-    return _rows((f"[`{name}`](faults/{name}.md)", meaning) for name, meaning in faults)
+    return _rows((f"[`{name}`](../faults/{name}.md)", meaning) for name, meaning in faults)
 
 
 def _threshold(field: dataclasses.Field[object]) -> tuple[str, ...]:

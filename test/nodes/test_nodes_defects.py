@@ -94,7 +94,7 @@ def test_an_exception_in_a_callback_is_a_defect_of_its_node_until_that_is_config
 
 
 class Own:
-    """All that docs/extending.md asks for."""
+    """All that docs/how-to/extending.md asks for."""
 
     def __init__(self, robot):
         self.count = robot.tendon_count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/parameters.md is what the nodes declare."""
+"""docs/reference/parameters.md is what the nodes declare."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_the_page_of_the_parameters_is_what_the_nodes_declare() -> None:
-    assert (DOCS / "parameters.md").read_text(encoding="utf-8") == page(), "run: make pages"
+    assert (DOCS / "reference" / "parameters.md").read_text(encoding="utf-8") == page(), "run: make pages"

@@ -109,7 +109,7 @@ def realtime(
     Kernel, rights, memory lock, frequency, idle states, cores, clock; then how late a thread wakes up from sleeps to
     absolute deadlines, half of the time idle and half with a busy process on every core; and what one cycle of the
     driver costs. Each line is fit, with reserve or not fit, and has its cure. Exit code 1 where one is not fit.
-    docs/realtime.md shows how to set up a machine.
+    docs/how-to/realtime.md shows how to set up a machine.
     """
     raise typer.Exit(part("running.realtime").run_realtime(duration, json_file, priority=priority))
 

@@ -270,4 +270,4 @@ def _print(console: Console, findings: list[Finding], verdict: Verdict) -> None:
     print_table(console, "", ("", "found", "verdict"), rows)
     say(console, *(f"{one.name}: {one.cure}" for one in findings if one.cure))
     console.print(f"\nFor a 1 kHz cycle this machine is [{_COLORS[verdict]}]{verdict.value}[/{_COLORS[verdict]}].")
-    say(console, "How to set up a machine: docs/realtime.md")
+    say(console, "How to set up a machine: docs/how-to/realtime.md")

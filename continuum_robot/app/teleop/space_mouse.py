@@ -133,7 +133,7 @@ def open_space_mouse() -> SpaceMouse:
     except (RuntimeError, ValueError) as error:
         remedy = (
             "Plug it in; see that hidapi is installed (libhidapi-hidraw0), and that /dev/hidraw* may be read: "
-            "docs/teleoperation.md"
+            "docs/how-to/teleoperation.md"
         )
         raise DeviceError("--spacemouse", str(error).strip().rstrip("."), remedy) from None
     keyboard = None

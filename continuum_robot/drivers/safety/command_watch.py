@@ -178,8 +178,8 @@ class LatenessWatch:
             )
         return (
             f"{100.0 * self.missed_fraction:.1f} % of the cycles missed over a second ({100.0 * allowed:.0f} % allowed)"
-            f"{answered}. Relieve this computer, give the loop real-time priority (docs/realtime.md), or lower rate_hz"
-            f" = {self._rate_hz:g}"
+            f"{answered}. Relieve this computer, give the loop real-time priority (docs/how-to/realtime.md), or lower "
+            f"rate_hz = {self._rate_hz:g}"
         )
 
     @property

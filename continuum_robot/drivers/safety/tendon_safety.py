@@ -131,7 +131,7 @@ class TendonSafety(SafetyCycle):
         if fault == READING_TIMEOUT:
             return (
                 f"{meaning} = {self.limits.reading_timeout_s:g} s. Check the devices' bus and supply; a busy computer"
-                " delays readings too (docs/realtime.md)"
+                " delays readings too (docs/how-to/realtime.md)"
             )
         if fault == COMMAND_TIMEOUT:
             return f"{meaning} = {self.limits.command_timeout_s:g} s"

@@ -24,7 +24,7 @@ NODES = ROOT / "continuum_robot" / "nodes"
 
 
 def test_the_page_of_the_robot_file_is_what_the_dataclasses_say() -> None:
-    written = (DOCS / "robot_file.md").read_text(encoding="utf-8")
+    written = (DOCS / "reference" / "robot_file.md").read_text(encoding="utf-8")
     assert written == page(), "run: make pages"
 
 
@@ -72,7 +72,7 @@ def first_arguments(*functions: str) -> set[str]:
 
 
 def test_every_topic_and_service_is_documented() -> None:
-    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "topics.md").read_text(encoding="utf-8")
     creators = (
         "create_publisher",
         "create_subscription",
@@ -87,7 +87,7 @@ def test_every_topic_and_service_is_documented() -> None:
 
 
 def test_every_parameter_is_documented() -> None:
-    text = (DOCS / "parameters.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "parameters.md").read_text(encoding="utf-8")
     names = {name for name in first_arguments("declare") if name != "visualize"}
     assert {"rate_hz", "simulation_level", "autostart"} <= names
     composition_only = {
@@ -97,14 +97,14 @@ def test_every_parameter_is_documented() -> None:
 
 
 def test_no_documented_topic_is_gone() -> None:
-    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "topics.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `([\w/~]+)` \|", text, re.M))
     source = "".join(file.read_text(encoding="utf-8") for file in NODES.rglob("*.py"))
     assert {name for name in documented if f'"{name}"' not in source} == set()
 
 
 def test_every_action_is_documented() -> None:
-    text = (DOCS / "topics.md").read_text(encoding="utf-8")
+    text = (DOCS / "reference" / "topics.md").read_text(encoding="utf-8")
     for kind in (file.stem for file in (ROOT / "action").glob("*.action")):
         assert f"| {kind} |" in text
 

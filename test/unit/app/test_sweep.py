@@ -206,7 +206,7 @@ def test_what_makes_no_difference_is_named(tmp_path, capsys):
 def test_the_shipped_sweep_can_be_run():
     file = shipped_file("sweeps/gains_and_friction.yaml")
     shown = file.read_text(encoding="utf-8").partition("\n")[2].strip()
-    assert shown in (Path(__file__).parents[3] / "docs/sweeps.md").read_text(encoding="utf-8")
+    assert shown in (Path(__file__).parents[3] / "docs/how-to/sweeps.md").read_text(encoding="utf-8")
     sweep = Sweep(file)
     sweep.check()
     assert len(sweep.runs) == 54

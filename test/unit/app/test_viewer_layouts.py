@@ -27,8 +27,8 @@ RVIZ_TYPES = {"RobotModel": "std_msgs/String", "MarkerArray": "visualization_msg
 
 
 def topic_types() -> dict[str, str]:
-    """The table of docs/topics.md."""
-    text = (ROOT / "docs" / "topics.md").read_text(encoding="utf-8")
+    """The table of docs/reference/topics.md."""
+    text = (ROOT / "docs" / "reference" / "topics.md").read_text(encoding="utf-8")
     table = text[: text.index("## Quality of service")]
     return {name.lstrip("/"): kind for name, kind in re.findall(r"^\| `([\w/<>]+)` \| ([\w/]+) \|", table, re.M)}
 

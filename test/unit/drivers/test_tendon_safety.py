@@ -752,4 +752,4 @@ def test_what_comes_late_is_explained_with_its_limit():
         ("command_timeout", LIMITS.command_timeout_s),
     ):
         assert f"limits.{fault}_s = {limit_s:g} s" in safety.explain(fault)
-    assert "docs/realtime.md" in safety.explain("reading_timeout")
+    assert "docs/how-to/realtime.md" in safety.explain("reading_timeout")

@@ -220,4 +220,4 @@ def test_the_command_writes_every_line_and_its_verdict(late_us, code, tmp_path: 
     assert numbers["kernel_verdict"] == "fit"
     assert numbers["timer_idle_late_p99_us"] == pytest.approx(late_us)
     assert numbers["timer_loaded_verdict"] == ("fit" if code == 0 else "not fit")
-    assert "docs/realtime.md" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "docs/how-to/realtime.md" in console.file.getvalue()  # type: ignore[attr-defined]

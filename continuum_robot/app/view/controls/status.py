@@ -53,7 +53,7 @@ def explain(fault: str) -> FaultWords:
     """Words for a fault as ``stack_status`` names it."""
     name, _, detail = fault.partition(": ")
     if name not in FAULT_TEXTS:
-        return FaultWords(fault, "not in the list of faults", "See the log and docs/faults.md, then reset.")
+        return FaultWords(fault, "not in the list of faults", "See the log and docs/reference/faults.md, then reset.")
     text = FAULT_TEXTS[name][0]
     cause = f"{text.plain_meaning}: {detail}" if detail else text.plain_meaning
     return FaultWords(fault, cause, ON_PAGE.get(name, text.remedy))
