@@ -61,11 +61,11 @@ def verdict(found: Judgement) -> str:
 def _cells(row: Row) -> Iterator[list[str]]:
     """A line for each published component, then the distances from what was published."""
     factor, unit = _SHOWN[row.unit]
-    values = factor * np.stack([row.published, row.rod, row.cosserat])
-    components = ("",) if len(row.published) == 1 else " x y z".split() if row.unit != "N" else range(1, len(row.published) + 1)
-    for component, numbers in zip(components, values.T, strict=True):
+    names = {1: [""], 3: [" x", " y", " z"]}.get(len(row.published)) if row.unit != "N" else None
+    names = names or [f" {index + 1}" for index in range(len(row.published))]
+    for name, *numbers in zip(names, row.published, row.rod, row.cosserat, strict=True):
         if np.isfinite(numbers[0]):
-            yield [f"{row.name} {component}".strip() + f", {unit}", *(f"{round(one, 4) + 0.0:.4f}" for one in numbers), ""]
+            yield [f"{row.name}{name}, {unit}", *(f"{round(factor * one, 4) + 0.0:.4f}" for one in numbers), ""]
     errors = [f"{factor * number:.3g}" for number in (*row.errors[:2], row.tolerance)]
     yield [f"{row.name} off by, {unit}", "", *errors]
 
@@ -74,22 +74,17 @@ def _draw(case: Published, found: Judgement, file: Path) -> None:
     answers, published = found.answers, case.stated.published
     assert answers.cosserat is not None
     places = np.linspace(0, answers.rod.length_m, 101)
-    curves = {"rod": answers.energy_backbone_m(places), "Cosserat": answers.cosserat.at(places).position_m}
+    rod, cosserat = 1e3 * answers.energy_backbone_m(places), 1e3 * answers.cosserat.at(places).position_m
     points = [one.position_m for one in published.backbone] + ([published.tip_m] if published.tip_m else [])
-    source = case.stated.source
-    with figure(file, f"{source.authors} ({source.year}): {verdict(found).partition(':')[0]}", 1, 2, size=(7.2, 3.6)) as (
-        drawing,
-        axes,
-    ):
+    known = 1e3 * np.array([[np.nan if one is None else one for one in point] for point in points]).reshape(-1, 3)
+    title = f"{case.stated.source.authors} ({case.stated.source.year}): {verdict(found).partition(':')[0]}"
+    with figure(file, title, 1, 2, size=(7.2, 3.6)) as (drawing, axes):
         for axis, (index, name) in zip(axes, enumerate("xy"), strict=True):
-            for style, (engine, curve) in zip(({"linewidth": 3, "alpha": 0.5}, {"linestyle": "--"}), curves.items(), strict=True):
-                colour = COLOURS[list(curves).index(engine)]
-                axis.plot(1e3 * curve[:, index], 1e3 * curve[:, 2], color=colour, label=engine, **style)
-            there = [1e3 * np.array([one[index], one[2]]) for one in points if None not in (one[index], one[2])]
-            if there:
-                axis.plot(*np.transpose(there), "o", color=REFERENCE, markersize=4, label="published", zorder=3)
-            elif points and points[-1][2] is not None:
-                axis.axhline(1e3 * points[-1][2], color=REFERENCE, linestyle=":", label="published")
+            axis.plot(rod[:, index], rod[:, 2], color=COLOURS[5], linewidth=4, label="rod")
+            axis.plot(cosserat[:, index], cosserat[:, 2], color=COLOURS[1], linestyle="--", label="Cosserat")
+            axis.plot(known[:, index], known[:, 2], "o", color=REFERENCE, markersize=4, label="published", zorder=3)
+            for height in known[np.isnan(known[:, index]), 2]:  # published alone
+                axis.axhline(height, color=REFERENCE, linestyle=":")
             axis.set(xlabel=f"{name} / mm", ylabel="z / mm")
             axis.set_aspect("equal", adjustable="datalim")
         legend_below(drawing, axes[0])

@@ -193,10 +193,11 @@ def load_published(file: Path) -> Published:
     ):
         if one and len(one) != count:
             raise source.error(key, list(one), f"{count} values, one a tendon of {robot.name}")
-    for key, places in (("load.wrenches", stated.load.wrenches), ("published.backbone", stated.published.backbone)):
-        for index, place in enumerate(places):
-            if place.s_m > robot.length_m:
-                raise source.error(f"{key}[{index}].s_m", place.s_m, f"at most the length, {robot.length_m:g} m")
+    places = {f"load.wrenches[{index}].s_m": one.s_m for index, one in enumerate(stated.load.wrenches)}
+    places |= {f"published.backbone[{index}].s_m": one.s_m for index, one in enumerate(stated.published.backbone)}
+    for key, place_m in places.items():
+        if place_m > robot.length_m:
+            raise source.error(key, place_m, f"at most the length, {robot.length_m:g} m")
     return Published(stated, robot)
 
 
