@@ -21,6 +21,7 @@ from validation.sorosim_shapes import OURS, SteelRod, read_shapes, round_rod, wr
 
 Vector = NDArray[np.float64]
 _STEP_S = 2.5e-3
+_FILES = "data/reference/sorosim of github.com/ContinuumRoboticsLab/opencr-mujoco"
 
 
 def station_errors(steel: SteelRod, order: int) -> tuple[Vector, int]:
@@ -69,7 +70,7 @@ class StaticsSettings(SteelRod):
     order: int = quantity("order of all strains on each half", default=4, ge=0, le=24)
 
 
-@experiment("sorosim.statics", "SoRoSim's static shapes in opencr-mujoco: github.com/ContinuumRoboticsLab/opencr-mujoco")
+@experiment("sorosim.statics", f"SoRoSim's static shapes in {_FILES}")
 def statics(progress: Progress, settings: StaticsSettings) -> Any:
     """Distances of the rod's static shapes from those of SoRoSim."""
     progress("shapes")
@@ -101,9 +102,9 @@ class ReleaseSettings(SteelRod):
     duration: float = quantity("how long after it was let go", "s", default=1.0, gt=0, le=1000)
 
 
-@experiment("sorosim.releases", "SoRoSim's releases in opencr-mujoco: github.com/ContinuumRoboticsLab/opencr-mujoco")
+@experiment("sorosim.releases", f"SoRoSim's releases in {_FILES}")
 def releases(progress: Progress, settings: ReleaseSettings) -> Any:
-    """Distances of the tip of a rod that is let go from that of SoRoSim; --data takes a pattern such as 'Steel_*.txt'."""
+    """Distances of the tip of a rod that is let go from that of SoRoSim; data may be a pattern of names."""
     files = sorted(glob.glob(settings.data))
     if not files:
         raise RecordingError(settings.data, "no such file", "Give a release of a rod, or a pattern of their names.")

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 
-from continuum_robot.app.output import print_table, say
+from continuum_robot.app.output import print_table, say, write_json
+from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.experiments.published import Judgement, Published, Row, judge, load_published
 from continuum_robot.robot.file.shipped_files import shipped_file
@@ -17,13 +18,37 @@ from continuum_robot.robot.file.shipped_files import shipped_file
 _SHOWN = {"m": (1e3, "mm"), "rad": (1e3, "mrad"), "N": (1.0, "N")}
 
 
-def run_compare(given: str, plot: Path | None, console: Console | None = None) -> int:
-    """Judge one publication; 0 if it holds, 1 if it does not or if the engines disagree."""
-    console, file = console or Console(), Path(given).expanduser()
-    name = file.name if file.suffix else f"{file.name}.yaml"
-    case = load_published(file if file.is_file() else shipped_file(f"published/{name}"))
-    with console.status("two engines ..."):
-        found = judge(case)
+def run_compare(files: Sequence[str], plot: Path | None, json_file: Path | None, console: Console | None = None) -> int:
+    """Judge publications; 0 if all hold, 1 if one does not or if the engines disagree on it."""
+    console, numbers = console or Console(), {}
+    if plot is not None and len(files) > 1:
+        raise ParameterError("--plot", str(plot), "one FILE beside it")
+    for given in files:
+        file = Path(given).expanduser()
+        name = file.name if file.suffix else f"{file.name}.yaml"
+        case = load_published(file if file.is_file() else shipped_file(f"published/{name}"))
+        with console.status("two engines ..."):
+            found = judge(case)
+        _tell(case, found, console)
+        row, source = found.worst, case.stated.source
+        numbers[file.stem] = {
+            "publication": f"{source.authors} ({source.year})",
+            "holds": found.holds,
+            "engines_agree": found.agree,
+            "what": row.name,
+            "unit": row.unit,
+            "off_by": max(row.errors[:2]),
+            "tolerance": row.tolerance,
+            "engines_apart": row.errors[2],
+        }
+        if plot is not None:
+            _draw(case, found, plot)
+            say(console, f"figure: {plot}")
+    write_json(json_file, numbers)
+    return 0 if all(one["holds"] for one in numbers.values()) else 1
+
+
+def _tell(case: Published, found: Judgement, console: Console) -> None:
     source = case.stated.source
     say(console, f"{source.authors} ({source.year}): {source.title}. {source.where}. {source.link}")
     columns = ("", ">published", ">rod", ">Cosserat", ">tolerance")
@@ -34,10 +59,6 @@ def run_compare(given: str, plot: Path | None, console: Console | None = None) -
             say(console, f"{name}: {text}")
     if case.stated.cause and not found.holds:
         say(console, f"Cause: {case.stated.cause}")
-    if plot is not None:
-        _draw(case, found, plot)
-        say(console, f"figure: {plot}")
-    return 0 if found.holds else 1
 
 
 def verdict(found: Judgement) -> str:

@@ -139,10 +139,11 @@ def workspace(
 
 
 def compare(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="The published result (YAML), or the name of a shipped one.")
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="A published result (YAML), or the name of a shipped one.")
     ],
-    plot: Annotated[Path | None, file_option("PNG", "Draw the shapes here.")] = None,
+    plot: Annotated[Path | None, file_option("PNG", "Draw the shapes here, of one file.")] = None,
+    json_file: JsonOption = None,
 ) -> None:
     """Judge a published static shape by two engines that share no mechanics.
 
@@ -151,7 +152,7 @@ def compare(
     tolerance. It does not hold if both agree with each other ten times better than with it. Otherwise the engines
     disagree, and nothing is said about the publication. Exit code 1: it does not hold, or the engines disagree.
     """
-    raise typer.Exit(part("compare").run_compare(file, plot))
+    raise typer.Exit(part("compare").run_compare(files, plot, json_file))
 
 
 def identify_geometry(
