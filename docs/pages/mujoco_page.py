@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated parts of docs/how-to/mujoco.md: tables of what the experiments ``mujoco.*`` found.
+"""Tables of what experiments found on MuJoCo's chain, in docs/how-to/mujoco.md and docs/papers/johnston.md.
 
 Those of mujoco.plants are stored by ``continuum-robot experiment mujoco.plants --store``. The others are in
 docs/numbers/NAME.json, which ``continuum-robot experiment NAME --json docs/numbers/NAME.json`` writes: mujoco.statics
@@ -23,8 +23,7 @@ _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 
 def page(text: str, folder: Path) -> str:
     """The page with its generated parts written again, from a folder of the experiments' numbers."""
-    parts = {"statics": _statics(folder), "plants": _plants(), "sweep": _sweep(folder)}
-    return filled(text, "docs/how-to/mujoco.md", parts)
+    return filled(text, "docs/how-to/mujoco.md", {"statics": _statics(folder), "plants": _plants()})
 
 
 def _numbers(folder: Path, name: str) -> dict[str, Any]:
@@ -59,7 +58,8 @@ def _plants() -> list[str]:
     return table(("", "our rod", "MuJoCo's chain"), rows)
 
 
-def _sweep(folder: Path) -> list[str]:
+def sweep(folder: Path) -> list[str]:
+    """Lines of the table of contacts on both plants, from a folder of the experiments' numbers."""
     plants = [_numbers(folder, f"johnston.contact_sweep.{name}") for name in ("rod", "mujoco")]
     rows = []
     for method in METHODS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pages.citations import equations_table, reference
+from pages.mujoco_page import sweep
 from pages.paper_results import sections
 from pages.text import filled
 
@@ -116,4 +117,6 @@ def page(text: str, paper: str, numbers: Path, images: Path) -> str:
         "equations": equations_table(paper, EQUATIONS[paper]),
         "numbers": sections(paper, numbers, images),
     }
+    if paper == "johnston":
+        parts["sweep"] = sweep(images.parent / "numbers")
     return filled(text, f"docs/papers/{paper}.md", parts)
