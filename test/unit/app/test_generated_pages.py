@@ -110,5 +110,7 @@ def test_citation_file() -> None:
     assert {"message", "title", "version", "license"} <= set(cited)
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{cited["version"]}"' in project
+    assert [reference["abbreviation"] for reference in cited["references"]] == list(citations.PAPERS)
     for reference in cited["references"]:
-        assert {"type", "title", "authors"} <= set(reference)
+        assert {"type", "title", "authors", "year", "doi"} <= set(reference)
+        assert "journal" in reference or "conference" in reference or reference["status"] == "preprint"

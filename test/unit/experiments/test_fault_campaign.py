@@ -234,6 +234,10 @@ def test_one_millisecond_above_the_maximum_is_not_safe() -> None:
     assert LIMITS is not None
     values["tension_n"][500, 2] = LIMITS.maximum_n + 0.1
     assert "more than its maximum" in judged(values).problems[0]
+    astray = judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, astray=True)
+    assert astray.problems == ()  # friction holds that much
+    values["tension_n"][500, 2] = LIMITS.maximum_n + passive_tension_n(ROBOT) + 0.1
+    assert judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, astray=True).problems
 
 
 @pytest.mark.parametrize(("milliseconds", "safe"), [(90, True), (110, False)])
