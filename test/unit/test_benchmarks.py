@@ -56,7 +56,8 @@ def test_a_script_prints_its_help_and_refuses_an_unknown_name(script: str) -> No
 
 
 def test_contacts_are_counted() -> None:
-    done = run("contact_rates", *"vanderbilt_segment --methods gmo --seeds 1 --seconds 0.1 --pushes 1".split())
+    few = ("--methods", "gmo", "--seeds", "1", "--seconds", "0.1", "--pushes", "1")
+    done = run("contact_rates", "vanderbilt_segment", *few)
     assert "gmo: 0 false alarms" in done.stdout, done.stderr
     assert "of 1 pushes detected" in done.stdout
 
