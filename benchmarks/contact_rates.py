@@ -129,7 +129,7 @@ class Rig:
                 self.controller.reset(reading.displacement_m)
                 limiter.reset(np.zeros(self.robot.tendon_count))
             desired = self.controller.update(reading.displacement_m, reading.velocity_m_per_s, reference, PERIOD_S)
-            actuators.write(limiter.update(desired.tension, PERIOD_S).tension, t)
+            actuators.write(limiter.update(desired.command, PERIOD_S).tension, t)
             if cycle % SHAPE_EVERY:
                 continue
             extension = None if strings is None else strings.read(t).extension_m

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/faults: a page for each fault that has a name, with its causes and cure, and what the campaign tried of it."""
+"""docs/faults: a page for each fault that has a name: what it means, where it is seen, what to do."""
 
 from __future__ import annotations
 
 from faults.kinds import KINDS, Kind
 
 from continuum_robot.drivers.named_faults import FAULT_TEXTS, FaultText
-from pages.text import WRITTEN_BY, table
+from pages.text import WRITTEN_BY
 
 
 def pages() -> dict[str, str]:
@@ -16,31 +16,25 @@ def pages() -> dict[str, str]:
 
 def _page(name: str, texts: tuple[FaultText, ...]) -> str:
     lines = [f"# {name}", "", WRITTEN_BY, ""]
+    alike: dict[str, list[FaultText]] = {}
     for text in texts:
-        if len(texts) > 1:
-            lines += [f"## {'Of a device' if '<' in text.told_by else 'Of the driver'}: {text.meaning}", ""]
+        alike.setdefault(text.meaning, []).append(text)
+    for meaning, same in alike.items():
+        text, seen = same[0], " or ".join(one.told_by for one in same)
+        of_device = "<" in seen
+        if len(alike) > 1:
+            lines += [f"## {'Of a device' if of_device else 'Of the driver'}: {meaning}", ""]
         else:
-            lines += [f"{text.meaning[0].upper()}{text.meaning[1:]}.", ""]
-        lines += [f"**Where it is named:** {text.told_by}", "", "**Causes**", ""]
-        lines += [f"- {cause}" for cause in text.causes]
-        lines += ["", f"**How it is noticed:** {text.noticed}", "", "**Cure**", ""]
-        lines += [f"{number}. {step}" for number, step in enumerate(text.cure, start=1)]
-        lines.append("")
-    kinds = [kind for kind in KINDS if _leads_to(kind, name)]
+            lines += [f"{meaning[0].upper()}{meaning[1:]}.", ""]
+        if of_device:
+            seen = f"`/diagnostics` of tendon_driver as {seen}, with [device_fault](device_fault.md)"
+        lines += [f"**Seen in:** {seen}.", ""]
+        lines += [f"**Causes:** {'; '.join(text.causes)}.", "", f"**Detection:** {text.noticed}", ""]
+        lines += ["**Remedy:**", "", *(f"{number}. {step}" for number, step in enumerate(text.cure, start=1)), ""]
+    kinds = [f"`{kind.name}`" for kind in KINDS if _leads_to(kind, name)]
     if kinds:
-        lines += [
-            "## What was tried of it",
-            "",
-            "`make faults` makes these happen to a simulated robot and judges what follows from it:",
-            "",
-            *table(
-                ("fault of the campaign", "cause", "becomes", "what is seen", "cure"),
-                [(f"`{kind.name}`", kind.cause, kind.becomes, kind.seen, kind.cure) for kind in kinds],
-            ),
-            "",
-        ]
-    common = "[faults](../reference/faults.md), [safety](../explanation/safety.md)"
-    lines += [f"What all faults have in common, and the safe state: {common}."]
+        lines += [f"`make faults` provokes it in simulation: {', '.join(kinds)}.", ""]
+    lines += ["More: [all faults](../reference/faults.md), [safety](../explanation/safety.md)."]
     return "\n".join(lines) + "\n"
 
 

@@ -55,6 +55,13 @@ def test_a_script_prints_its_help_and_refuses_an_unknown_name(script: str) -> No
     assert "fortran" in refused.stderr
 
 
+def test_contacts_are_counted() -> None:
+    few = ("--methods", "gmo", "--seeds", "1", "--seconds", "0.1", "--pushes", "1")
+    done = run("contact_rates", "vanderbilt_segment", *few)
+    assert "gmo: 0 false alarms" in done.stdout, done.stderr
+    assert "of 1 pushes detected" in done.stdout
+
+
 def test_the_speed_of_models_is_printed() -> None:
     numbers = json.loads(run("models", "codecs", "joints").stdout)
     assert {"codec_odri_can_decode_us", "rolling_joint_5_links_median_us"} <= set(numbers)
