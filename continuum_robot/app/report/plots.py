@@ -260,7 +260,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
         axis.view_init(elev=18, azim=-70)
         if robot.gravity_m_per_s2[2] > 0:
             axis.invert_zaxis()
-        sheet.legend(loc="outside center right")
+        sheet.legend(loc="outside right center")
     return file
 
 

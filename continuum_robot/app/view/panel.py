@@ -44,7 +44,8 @@ input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:10p
 canvas{opacity:1!important}
 /* Of a phone viser's sheet is narrow and high, by styles of its elements. */
 @media (max-width:36em){
-[style*="20em"]{width:100vw!important} [style*="max-height: 60%"]{max-height:52%!important}
+[style^="width: 20em"],[style*=" width: 20em"]{width:100vw!important}
+[style*="max-height: 60%"]{max-height:52%!important}
 div:has(> .cr-stop) + div{position:fixed;top:0;left:0;right:0;background:none}
 div:has(> .cr-stop) + div button{min-height:52px}}"""
 STYLE += TICKS_STYLE + "</style>"
