@@ -32,6 +32,7 @@ STYLE = """<style>
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 .cr-table{font-size:11.5px;overflow:hidden;border-collapse:collapse;width:100%}
 .cr-table td{padding:0 5px 0 0;white-space:nowrap}
+:has(.cr-stop){scroll-padding-top:76px}
 [style*="min-height: 0"]:has(.cr-stop){overflow:clip!important}
 div:has(> .cr-stop) + div{position:sticky;top:0;z-index:5;background:var(--mantine-color-body)}
 div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;letter-spacing:.5px}
