@@ -134,7 +134,7 @@ _LOOP = _Kind(
     lambda _robot: [("reading to command", False, colors.SERIES[0]), ("driver's cycle", False, colors.SERIES[1])],
     lambda _robot, snapshot, _scale: np.array([snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us]),
     True,
-    "Not measured: in lock-step a cycle takes no time of its own.",
+    "Nothing was measured: in lock-step a cycle takes no time of its own.",
 )
 
 
