@@ -30,7 +30,7 @@ AXES: tuple[Color, ...] = ((225, 40, 40), (60, 180, 60), (40, 80, 225))
 
 # From slack to the limit: matplotlib's plasma without its yellow end, which a white page would hide.
 _TENSIONS = np.array([[13, 8, 135], [106, 0, 168], [177, 42, 144], [225, 100, 98], [252, 166, 54]], dtype=float)
-_SHADES = 0.35  # how far the first segment is darkened, and the last one lightened
+_SHADES = -0.2, 0.38  # of the first and the last segment: all are seen on white and on black
 
 
 def series_colors(count: int) -> tuple[Color, ...]:
@@ -52,7 +52,7 @@ def coordinate_colors(robot: Robot) -> tuple[Color, ...]:
 
 
 def _shaded(groups: list[int]) -> tuple[Color, ...]:
-    shades = np.linspace(-_SHADES, _SHADES, len(groups)) if len(groups) > 1 else [0.0]
+    shades = np.linspace(*_SHADES, len(groups)) if len(groups) > 1 else [0.0]
     parts = zip(groups, shades, strict=True)
     return tuple(_shade(hue, shade) for count, shade in parts for hue in series_colors(count))
 

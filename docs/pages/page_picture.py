@@ -63,11 +63,11 @@ def run_screenshot(
         with Browser((wide, high)) as browser:
             browser.open(page.address)
             browser.wait_for(HIDE_NOTICES)  # a page that only begins to load has no head yet
+            browser.wait_for(DRAWN, _DRAWN_S)  # first: no curve is filled while this waits
             end_s = time.monotonic() + _CURVES_S
             while time.monotonic() < end_s and not stop.wait(page.frame()):
                 pass
             if not stop.signal_name:
-                browser.wait_for(DRAWN, _DRAWN_S)
                 browser.run(HIDE_NOTICES)
                 page.frame()
                 browser.wait_for(page.mark(), _DRAWN_S)

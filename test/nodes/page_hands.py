@@ -287,7 +287,8 @@ class MouseHand(Hand):
     def assert_all_moved(self) -> None:
         super().assert_all_moved()
         self.look()
-        assert self.seen - OF_VISER == self.moved - gizmos(self.page)
+        seen, moved = self.seen - OF_VISER, self.moved - gizmos(self.page)
+        assert seen == moved, seen ^ moved
 
     def _click(self, label: str, query: str, part: float = 0.5) -> None:
         self.browser.click(*self.place(label, query, part))

@@ -401,7 +401,7 @@ def test_on_a_phone_the_stop_is_on_top_and_the_panel_below_the_robot(phone: Brow
     found = phone.wait_for(
         "(() => { const box = e => e.getBoundingClientRect();"
         " const stop = box([...document.querySelectorAll('button')].find(e => e.innerText === 'EMERGENCY STOP'));"
-        " const panel = box(document.querySelector('[style*=\"20em\"]'));"
+        " const panel = box(document.querySelector('[style*=\"max-height: 60%\"]'));"
         " return panel.width >= 389 && [stop.top, stop.right, panel.top] })()",
         LONG_S,
     )

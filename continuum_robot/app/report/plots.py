@@ -256,11 +256,11 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
             axis.set_yticks([tick for tick in axis.get_yticks() if low <= tick <= high][::2])
         axis.set_xlabel("x in mm", labelpad=6)
         axis.set_ylabel("y in mm")
-        axis.set_zlabel("z in mm")
+        axis.set_zlabel("z in mm", labelpad=8)
         axis.view_init(elev=18, azim=-70)
         if robot.gravity_m_per_s2[2] > 0:
             axis.invert_zaxis()
-        sheet.legend(loc="outside center right")
+        sheet.legend(loc="outside right center")
     return file
 
 

@@ -134,7 +134,7 @@ _LOOP = _Kind(
     lambda _robot: [("reading to command", False, colors.SERIES[0]), ("driver's cycle", False, colors.SERIES[1])],
     lambda _robot, snapshot, _scale: np.array([snapshot.loop.response_p99_us, snapshot.loop.execution_p99_us]),
     True,
-    "Not measured: in lock-step a cycle takes no time of its own.",
+    "Nothing was measured: in lock-step a cycle takes no time of its own.",
 )
 
 
@@ -203,7 +203,7 @@ class _Plot:
     history: History
     handle: Any
     ticks: Any
-    empty: Any
+    instead: Any
     drawn: tuple[float, float] = (0.0, 1.0)
 
 
@@ -241,7 +241,7 @@ class Curves:
             known = len(times) > 1 and bool(np.isfinite(values).any())
             show(plot.handle, "visible", known)
             show(plot.ticks, "visible", known)
-            show(plot.empty, "visible", not known)
+            show(plot.instead, "visible", not known)
             if not known:
                 continue
             show(plot.ticks, "content", ticks)
@@ -280,9 +280,9 @@ class Curves:
             padding=(8, _RIGHT, 4, 0),
         )
         ticks = self._server.gui.add_html("", visible=False)
-        empty = self._server.gui.add_html(note(kind.empty))
+        instead = self._server.gui.add_html(note(kind.empty))
         handle.visible = False
-        return _Plot(kind, History(len(styles) - 1, _SAMPLES), handle, ticks, empty)
+        return _Plot(kind, History(len(styles) - 1, _SAMPLES), handle, ticks, instead)
 
 
 def marked_spans(times: Array, marked: Array) -> list[tuple[float, float]]:

@@ -32,6 +32,7 @@ STYLE = """<style>
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 .cr-table{font-size:11.5px;overflow:hidden;border-collapse:collapse;width:100%}
 .cr-table td{padding:0 5px 0 0;white-space:nowrap}
+:has(.cr-stop){scroll-padding-top:76px}
 [style*="min-height: 0"]:has(.cr-stop){overflow:clip!important}
 div:has(> .cr-stop) + div{position:sticky;top:0;z-index:5;background:var(--mantine-color-body)}
 div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;letter-spacing:.5px}
@@ -44,7 +45,8 @@ input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:10p
 canvas{opacity:1!important}
 /* Of a phone viser's sheet is narrow and high, by styles of its elements. */
 @media (max-width:36em){
-[style*="20em"]{width:100vw!important} [style*="max-height: 60%"]{max-height:52%!important}
+[style^="width: 20em"],[style*=" width: 20em"]{width:100vw!important}
+[style*="max-height: 60%"]{max-height:52%!important}
 div:has(> .cr-stop) + div{position:fixed;top:0;left:0;right:0;background:none}
 div:has(> .cr-stop) + div button{min-height:52px}}"""
 STYLE += TICKS_STYLE + "</style>"
