@@ -108,7 +108,6 @@ def test_citation_file() -> None:
     assert cited["cff-version"] == "1.2.0"
     assert cited["authors"] == [{"name": "continuum_robot developers"}]
     assert {"message", "title", "version", "license"} <= set(cited)
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'version = "{cited["version"]}"' in project
+    assert f"<version>{cited['version']}</version>" in (ROOT / "package.xml").read_text(encoding="utf-8")
     for reference in cited["references"]:
         assert {"type", "title", "authors"} <= set(reference)
