@@ -8,7 +8,7 @@ COPY package.xml src/continuum_robot/package.xml
 COPY requirements/ros2.txt src/continuum_robot/requirements/ros2.txt
 RUN apt-get update && apt-get install -y --no-install-recommends python3-pip \
   && rosdep update --rosdistro kilted \
-  && rosdep install --from-paths src --ignore-src -y --skip-keys rviz2 \
+  && rosdep install --from-paths src --ignore-src -y \
   && rm -rf /var/lib/apt/lists/* \
   && pip install --break-system-packages --no-cache-dir -r src/continuum_robot/requirements/ros2.txt
 COPY . src/continuum_robot
