@@ -9,12 +9,11 @@ names what it was made from.
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
-import multiprocessing
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
+import multiprocessing
 import os
 import shlex
 import shutil
@@ -252,8 +251,8 @@ def _call(compiler: tuple[str, str], *arguments: Path | str, folder: Path) -> No
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise MessagesError(
-            f"the ROS 2 messages are built once on this computer, and there is no C++ compiler ({error.filename}). Install"
-            f" one (apt install g++), then run: {COMMAND}"
+            f"the ROS 2 messages are built once on each computer, and this one has no C++ compiler ({error.filename})."
+            f" Install one (apt install g++), then run: {COMMAND}"
         ) from None
     if done.returncode:
         raise MessagesError(f"the ROS 2 messages could not be built: {command[0]} failed: {done.stderr.strip()[:2000]}")
