@@ -58,7 +58,12 @@ def build() -> tuple[Path, Path]:
     """sdist, and the wheel that pip makes of it in an environment of its own."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    run(sys.executable, "-c", "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])", FOLDER)
+    run(
+        sys.executable,
+        "-c",
+        "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])",
+        FOLDER,
+    )
     sdist = next(FOLDER.glob("*.tar.gz"))
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", FOLDER, sdist)
     return sdist, next(FOLDER.glob("*.whl"))
@@ -76,7 +81,9 @@ def check(sdist: Path, wheel: Path, version: str) -> None:
     assert metadata.description_content_type == "text/markdown"
     assert metadata.license_expression == "Apache-2.0"
     assert metadata.project_urls
-    assert re.search(r"-(py3-none|cp3\d+-cp3\d+t?)-manylinux_2_\d+_\w+\.whl$", wheel.name), f"{wheel.name}: no index takes it"
+    assert re.search(r"-(py3-none|cp3\d+-cp3\d+t?)-manylinux_2_\d+_\w+\.whl$", wheel.name), (
+        f"{wheel.name}: no index takes it"
+    )
     tracked = [name for name in run("git", "ls-files").split("\n") if name]
     missing = {name for name in tracked if not name.startswith(("docs/images/", ".ci/", ".github/"))} - sources
     assert not missing, f"the sdist lacks {sorted(missing)}"

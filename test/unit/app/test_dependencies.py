@@ -34,7 +34,7 @@ DISTRIBUTIONS = {
 ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")} | {
     "PIL": "python3-pil"
 }
-# Of ROS 2, but not on PyPI: messages.py has a copy, launch files need ROS 2 proper, and an action is served where it is.
+# Of ROS 2, but not on PyPI: messages.py has a copy, launch files need ROS 2 proper, an action is served where it is.
 NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros", "control_msgs"}
 # Of ROS 2, and used where it is installed; what builds messages, which colcon does by itself.
 USED_WHERE_INSTALLED = {"control_msgs", "rviz2", "rosidl_adapter", "rosidl_generator_type_description"}
