@@ -36,7 +36,7 @@ ifneq ($(LOCKED),)
 	@lock=$$($(BIN)/python requirements/lock.py --name); test -f $$lock || \
 	  { echo "$$lock does not exist: write it with 'make lock', or install without LOCKED=1" >&2; exit 1; }; \
 	  echo "Installing what $$lock names into $(VENV) (once) ..."; \
-	  grep -E '^(packaging|setuptools|wheel)==' $$lock > $(VENV)/locked-first.txt && \
+	  grep -E '^(packaging|setuptools)==' $$lock > $(VENV)/locked-first.txt && \
 	  $(PIP) --require-hashes -r $(VENV)/locked-first.txt && $(PIP) --require-hashes --no-build-isolation -r $$lock
 	@echo "Building the rod kernel and the control cycle ..."
 	@$(PIP) --no-build-isolation --no-deps -e .
