@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --progress-bar off --no-compile
-# pip compiles what it installs on one core, tests of the libraries too.
+# pip compiles what it installs on one core, tests of the libraries too; the demo needs little of it.
 COMPILE := $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
 # An environment of locked versions stays one, until `make clean`.
 LOCKED ?= $(if $(wildcard $(VENV)/.locked),1)
@@ -36,7 +36,7 @@ ifneq ($(LOCKED),)
 	@lock=$$($(BIN)/python requirements/lock.py --name); test -f $$lock || \
 	  { echo "$$lock does not exist: write it with 'make lock', or install without LOCKED=1" >&2; exit 1; }; \
 	  echo "Installing what $$lock names into $(VENV) (once) ..."; \
-	  grep -E '^(packaging|setuptools|wheel)==' $$lock > $(VENV)/locked-first.txt && \
+	  grep -E '^(packaging|setuptools)==' $$lock > $(VENV)/locked-first.txt && \
 	  $(PIP) --require-hashes -r $(VENV)/locked-first.txt && $(PIP) --require-hashes --no-build-isolation -r $$lock
 	@echo "Building the rod kernel and the control cycle ..."
 	@$(PIP) --no-build-isolation --no-deps -e .
@@ -45,7 +45,6 @@ else
 	@$(PIP) 'setuptools>=77' 'setuptools-scm>=8' 'Cython>=3.1' $(CMAKE_FROM_PYPI)
 	@$(PIP) --no-build-isolation -e ".[ros,viz]"
 endif
-	@$(COMPILE)
 	@touch $(RUNNING)
 
 $(MESSAGES): $(RUNNING) $(DEFINITIONS)
@@ -56,8 +55,8 @@ $(INSTALLED): $(MESSAGES) requirements/lock.py
 ifeq ($(LOCKED),)
 	@echo "Installing what the tests need ..."
 	@$(BIN)/python requirements/lock.py --needed > $(VENV)/needed.txt && $(PIP) -r $(VENV)/needed.txt
-	@$(COMPILE)
 endif
+	@$(COMPILE)
 	@touch $(INSTALLED)
 
 environment: $(INSTALLED)  ## The virtual environment with ROS 2, the libraries and the messages; LOCKED=1: exactly the locked versions

@@ -115,6 +115,15 @@ def cmake_from_pypi() -> list[str]:
     return [] if found and (int(found[1]), int(found[2])) >= (3, 20) else ["cmake>=3.20"]
 
 
-options: dict[str, Any] = {"build_ext": BuildWithCMake, "bdist_wheel": TaggedWheel}
+# Where the project lives is one setting, for mkdocs.yml too.
+repository = os.environ.get("REPOSITORY_URL", "").rstrip("/")
+paths = {"Repository": "", "Issues": "/issues", "Changelog": "/blob/main/CHANGELOG.md"}
+commands: dict[str, Any] = {"build_ext": BuildWithCMake, "bdist_wheel": TaggedWheel}
 # The plain .pth of `package_dir` lets the checkout and the built half of the package be found together.
-setup(package_dir={"": "."}, cmdclass=options, distclass=PlatformDistribution, setup_requires=cmake_from_pypi())
+setup(
+    package_dir={"": "."},
+    cmdclass=commands,
+    distclass=PlatformDistribution,
+    setup_requires=cmake_from_pypi(),
+    project_urls={name: f"{repository}{path}" for name, path in paths.items() if repository},
+)

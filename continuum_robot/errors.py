@@ -90,7 +90,7 @@ def missing_package(error: ModuleNotFoundError) -> Exception:
 
 
 def optional(name: str) -> Any:
-    """A module that an extra brings; where it is not installed, something false that raises MissingPackageError when it is used."""
+    """A module that an extra brings. Where it is missing: something false, raising MissingPackageError once used."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

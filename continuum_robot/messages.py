@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the ROS 2 messages of this package into an environment that has ROS 2 from PyPI: python -m continuum_robot.messages
+"""Builds the ROS 2 messages of this package where ROS 2 comes from PyPI: python -m continuum_robot.messages
 
 colcon builds them by CMakeLists.txt. Here only what Python and Fast DDS use is made: no C++ messages, no CMake. The
 result is installed like a distribution ``continuum-robot-messages``, so that pip lists and removes it; its version
@@ -9,12 +9,11 @@ names what it was made from.
 from __future__ import annotations
 
 import contextlib
-import functools
-import io
-import multiprocessing
 import hashlib
 import importlib.metadata
 import importlib.util
+import io
+import multiprocessing
 import os
 import shlex
 import shutil
@@ -69,7 +68,7 @@ def packages() -> list[Package]:
         raise MessagesError(f"the definitions of the messages are missing in {share}: install continuum-robot again")
     found = [Package("continuum_robot", own)]
     spec = importlib.util.find_spec("tf2_msgs")
-    if spec is None or "tf2_msgs" in _installed()[1]:
+    if spec is None or spec.origin is None:  # what is built here has no __init__.py
         found.append(Package("tf2_msgs", {"msg/TFMessage.msg": _TF2_MSGS}))
     return found
 
@@ -81,7 +80,7 @@ def are_missing(error: ModuleNotFoundError) -> bool:
 
 def check() -> None:
     """Raise :class:`MessagesError` where the messages are of other definitions. Those of colcon are not looked at."""
-    installed, _ = _installed()
+    installed = _installed()
     if installed is not None and installed != _version(packages()):
         raise MessagesError(f"the ROS 2 messages were built by another version of continuum_robot. Run: {COMMAND}")
 
@@ -92,14 +91,17 @@ def build(say: Callable[[str], object]) -> None:
         raise missing_package(ModuleNotFoundError(name="rclpy"))
     wanted = packages()
     version = _version(wanted)
-    if _installed()[0] == version:
+    if _installed() == version:
         return
     remove()
     say("Building the ROS 2 messages (once, about half a minute) ...")
     with tempfile.TemporaryDirectory(prefix="continuum_robot_") as folder, _generators():
         stage = Path(folder, "stage")
-        for package in wanted:
-            _build(package, Path(folder, package.name), stage)
+        try:
+            for package in wanted:
+                _build(package, Path(folder, package.name), stage)
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from None
         _install(stage, version, [package.name for package in wanted])
     importlib.invalidate_caches()
     continuum_robot.__path__ = extend_path(continuum_robot.__path__, "continuum_robot")
@@ -117,10 +119,10 @@ def _site_packages() -> Path:
 _INSIDE = _site_packages().relative_to(_prefix())
 
 
-def _installed() -> tuple[str | None, str]:
-    """Version and summary of what an earlier call installed in this environment."""
+def _installed() -> str | None:
+    """Version of what an earlier call installed in this environment."""
     found = next(iter(importlib.metadata.distributions(name=DISTRIBUTION, path=[str(_site_packages())])), None)
-    return (None, "") if found is None else (found.version, found.metadata["Summary"])
+    return None if found is None else found.version
 
 
 def _version(wanted: list[Package]) -> str:
@@ -252,8 +254,8 @@ def _call(compiler: tuple[str, str], *arguments: Path | str, folder: Path) -> No
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
         raise MessagesError(
-            f"the ROS 2 messages are built once on this computer, and there is no C++ compiler ({error.filename}). Install"
-            f" one (apt install g++), then run: {COMMAND}"
+            f"the ROS 2 messages are built once on each computer, and this one has no C++ compiler ({error.filename})."
+            f" Install one (apt install g++), then run: {COMMAND}"
         ) from None
     if done.returncode:
         raise MessagesError(f"the ROS 2 messages could not be built: {command[0]} failed: {done.stderr.strip()[:2000]}")

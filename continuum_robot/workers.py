@@ -255,7 +255,7 @@ def tasks(options: WorkerOptions) -> Iterator[Tasks]:
 
 def _client(scheduler: str) -> Any:
     if importlib.util.find_spec("distributed") is None:
-        raise ParameterError("--scheduler", scheduler, "the extra cluster: pip install 'continuum_robot[cluster]'")
+        raise ParameterError("--scheduler", scheduler, "the extra cluster: pip install 'continuum-robot[cluster]'")
     from distributed import Client  # noqa: PLC0415
 
     try:

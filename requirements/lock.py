@@ -23,7 +23,7 @@ FOLDER = Path(__file__).resolve().parent
 EXTRAS = ("ros", "test")
 """Of pyproject.toml: all that the Makefile installs."""
 OURS = "continuum-robot["
-FIRST = ("packaging", "setuptools", "wheel")
+FIRST = ("packaging", "setuptools")
 """What packages without a wheel are built with: installed before the others."""
 
 

@@ -23,7 +23,7 @@ from continuum_robot.control.observations import action as action_of
 from continuum_robot.envs.randomisation import Intervals, Randomisation
 from continuum_robot.envs.stacks import Stacks
 from continuum_robot.envs.tasks import TASKS, Task
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, missing_package
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.tendons import controlled_manifold

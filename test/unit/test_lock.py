@@ -30,7 +30,7 @@ def test_everything_is_locked_to_a_version_that_is_asked_for(file):
     assert len(locked) == len(lines)
     module = lock_module()
     assert set(module.FIRST) == {match["name"] for match in matches[: len(module.FIRST)]}
-    for requirement in map(Requirement, module.desired()):
+    for requirement in map(Requirement, module.desired(*module.EXTRAS)):
         name = requirement.name.lower().replace("_", "-").replace(".", "-")
         assert name in locked, f"{file.name} lacks {name}: make lock"
         assert requirement.specifier.contains(locked[name], prereleases=True), f"{name} {locked[name]}: make lock"

@@ -167,7 +167,7 @@ def _check_format(table: Path) -> None:
     if table.suffix not in (".parquet", ".csv"):
         raise ParameterError("--out", str(table), "a file that ends in .parquet or .csv")
     if table.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
-        expected = "a file that ends in .csv, or the extra learn: pip install 'continuum_robot[learn]'"
+        expected = "a file that ends in .csv, or the extra learn: pip install 'continuum-robot[learn]'"
         raise ParameterError("--out", str(table), expected)
 
 

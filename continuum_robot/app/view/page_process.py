@@ -46,7 +46,7 @@ class PageProcess:
         if not self._desired:
             return self
         if importlib.util.find_spec("viser") is None:
-            say(self._console, "no page in the browser: install the extra, pip install 'continuum_robot[viz]'")
+            say(self._console, "no page in the browser: install the extra, pip install 'continuum-robot[viz]'")
             return self
         command = [sys.executable, "-m", "continuum_robot.app.command_line", "view", self._robot]
         command += ["--folder", str(self._folder), *(["--namespace", self._namespace] if self._namespace else [])]

@@ -8,7 +8,7 @@ from typing import Any
 
 from continuum_robot.errors import ContinuumRobotError
 
-PIP_COMMAND = "pip install 'continuum_robot[mujoco]'"
+PIP_COMMAND = "pip install 'continuum-robot[mujoco]'"
 
 
 def mujoco_library() -> Any:

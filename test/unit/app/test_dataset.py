@@ -62,7 +62,7 @@ def test_joined_topics_hold_the_newest_value_until_the_next(tmp_path):
 def test_pandas_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch):
     recording = load_recording(run_with(tmp_path / "bag"), ["tip_target"])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingPackageError, match=r"pandas.*continuum_robot\[learn\]"):
+    with pytest.raises(MissingPackageError, match=r"pandas.*continuum-robot\[learn\]"):
         recording.frame("tip_target")
 
 

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from continuum_robot import errors
+
 try:
     import tomllib
 except ModuleNotFoundError:  # Python 3.10
@@ -25,14 +27,17 @@ DISTRIBUTIONS = {
     "dynamixel_sdk": "dynamixel-sdk",
     "ndicapy": "ndicapi",
     "PIL": "pillow",
+    "rerun": "rerun-sdk",
     "serial": "pyserial",
     "yaml": "pyyaml",
 }
 ROSDEP = {name: f"python3-{name}" for name in ("numpy", "scipy", "yaml", "matplotlib", "serial", "can")} | {
     "PIL": "python3-pil"
 }
-# Of ROS 2, but not on PyPI: a copy is in cmake/, launch files need ROS 2 proper, and an action is served where it is.
+# Of ROS 2, but not on PyPI: messages.py has a copy, launch files need ROS 2 proper, an action is served where it is.
 NOT_ON_PYPI = {"tf2_msgs", "launch", "launch_ros", "control_msgs"}
+# Of ROS 2, and used where it is installed; what builds messages, which colcon does by itself.
+USED_WHERE_INSTALLED = {"control_msgs", "rviz2", "rosidl_adapter", "rosidl_generator_type_description"}
 WITH_RCLPY = {"ament_index_python"}
 # Needed for a part only, and where it is missing the command reports what to install.
 OPTIONAL = {"evdev": "evdev-binary"}
@@ -92,7 +97,7 @@ def test_what_is_imported_comes_with_an_installation_from_pypi(module):
 @pytest.mark.parametrize("module", IMPORTS)
 def test_what_is_imported_comes_with_an_installation_on_ros_2_proper(module):
     if of_ros(module):
-        assert module in DECLARED, f"{module}: no exec_depend in package.xml"
+        assert module in DECLARED | USED_WHERE_INSTALLED, f"{module}: no exec_depend in package.xml"
     else:
         by_rosdep = ROSDEP.get(module) in DECLARED
         by_pip = OPTIONAL.get(module, DISTRIBUTIONS.get(module, module)) in IN_A_WORKSPACE
@@ -100,13 +105,27 @@ def test_what_is_imported_comes_with_an_installation_on_ros_2_proper(module):
 
 
 def test_programs_that_launch_files_start_are_declared():
-    assert launched_packages() <= DECLARED
+    assert launched_packages() <= DECLARED | USED_WHERE_INSTALLED
     assert "rviz2" in launched_packages()
 
 
 def test_what_a_workspace_takes_from_pypi_is_imported():
     assert IN_A_WORKSPACE <= ON_PYPI
     assert {"casadi", "python-can", "pyserial", "websockets", "msgspec"} <= IN_A_WORKSPACE
+
+
+def test_one_version_is_named_wherever_it_stands():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    untagged = settings["tool"]["setuptools_scm"]["fallback_version"]
+    citation = re.search(r"(?m)^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8")).group(1)
+    assert PACKAGE_XML.findtext("version") == citation == untagged.removesuffix(".dev0")
+
+
+def test_what_an_extra_brings_is_in_that_extra():
+    """The sentence about a missing module names the extra of pyproject.toml that has it."""
+    for extra, modules in errors._EXTRAS.items():
+        brought = names(PROJECT["optional-dependencies"][extra])
+        assert {DISTRIBUTIONS.get(module, module) for module in modules} <= brought
 
 
 def test_no_service_callback_is_a_coroutine():

@@ -257,4 +257,4 @@ def test_missing_extra_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with PageProcess("opencr_five_tendon", console, folder=tmp_path) as page:
         page.tell()
     (line,) = console.export_text().strip().splitlines()
-    assert "continuum_robot[viz]" in line
+    assert "continuum-robot[viz]" in line

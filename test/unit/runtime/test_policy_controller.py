@@ -272,7 +272,7 @@ def test_a_policy_that_the_robot_cannot_have_is_refused(robot, expected):
 def test_without_onnxruntime_the_error_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     (tmp_path / "a.onnx").write_bytes(b"")
-    with pytest.raises(MissingPackageError, match=r"continuum_robot\[learn\]"):
+    with pytest.raises(MissingPackageError, match=r"continuum-robot\[learn\]"):
         load_policy(policy_robot("", model=str(tmp_path / "a.onnx")))
 
 
