@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip build: Python modules by setuptools; messages, rod kernel and control cycle by the CMakeLists.txt of colcon.
+"""pip's build: Python modules by setuptools, the rod kernel and the control cycle by the CMake that colcon uses too.
 
-Set CONTINUUM_ROBOT_WITHOUT_ROS=1 to install the algorithms alone, without ROS 2 and without building messages.
+No ROS 2 is needed: messages are built where it is, by continuum_robot/messages.py.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.dist import Distribution
 
 ROOT = Path(__file__).parent.resolve()
-KERNEL = ROOT / "continuum_robot" / "rod" / "kernel"
 BUILD = ROOT / "build" / f"pip-{sys.implementation.cache_tag}"
-GENERATED = ("msg", "srv", "action")
-WITHOUT_ROS = bool(os.environ.get("CONTINUUM_ROBOT_WITHOUT_ROS"))
+SITE_PACKAGES = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
+SHARED = ("config", "launch", "msg", "srv", "action")
 
 
 class PlatformDistribution(Distribution):
@@ -33,99 +34,87 @@ class PlatformDistribution(Distribution):
         return True
 
     def has_data(self) -> bool:
-        # `pip install -e` asks this and setuptools does not define it, so the messages would be left out.
+        # An editable installation asks this, and setuptools does not define it.
         return bool(self.data_files)
 
 
 class BuildWithCMake(build_ext):
-    """Builds the ROS 2 interfaces and the kernel with CMake; adds what it installs as data files of the environment."""
+    """Builds kernel and cycle. A wheel has them in the package; beside a checkout they lie in the environment."""
 
     def run(self) -> None:
         super().run()
-        if WITHOUT_ROS:
-            self.distribution.data_files = shared_files() + build_kernel_alone()
+        stage = build()
+        built = sorted(stage.rglob("*.so"))
+        if self.editable_mode:
+            folders = data_files(built, stage)
+            self.distribution.data_files = [(str(SITE_PACKAGES / folder), files) for folder, files in folders]
             return
-        data_files = build_with_cmake(ROOT)
-        if needs_tf2_msgs():
-            data_files += build_with_cmake(ROOT / "cmake" / "tf2_msgs")
-        self.distribution.data_files = data_files
+        for file in built:
+            target = Path(self.build_lib, file.relative_to(stage))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+        shared = [file for folder in SHARED for file in sorted((ROOT / folder).rglob("*")) if file.is_file()]
+        folders = data_files([file for file in shared if file.suffix != ".pyc"], ROOT)
+        self.distribution.data_files = [(f"share/continuum_robot/{folder}", files) for folder, files in folders]
 
 
-def build_kernel_alone() -> list[tuple[str, list[str]]]:
-    """The rod's kernel and the control cycle; where no C++ compiler is found, their forms in Python have to serve."""
-    folder = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
+class TaggedWheel(bdist_wheel):
+    """A wheel named after what its libraries need: any Python, and this C library or a newer one."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        built = sorted((BUILD / "stage").rglob("*.so"))
+        python, abi, platform = super().get_tag()
+        if all("cpython-" not in file.name for file in built):
+            python, abi = "py3", "none"
+        if platform.startswith("linux_") and sysconfig.get_config_var("SOABI").endswith("-gnu"):
+            platform = f"many{platform.replace('_', '_{}_{}_'.format(*c_library(built)), 1)}"
+        return python, abi, platform
+
+
+def c_library(files: list[Path]) -> tuple[int, int]:
+    """The oldest version of glibc that has every symbol which the libraries ask for."""
+    found = [(2, 17)]  # the oldest for which PEP 600 has a name on every processor
+    for file in files:
+        found += [(int(major), int(minor)) for major, minor in re.findall(rb"GLIBC_(\d+)\.(\d+)", file.read_bytes())]
+    return max(found)
+
+
+def build() -> Path:
+    """Kernel and cycle in a folder as in site-packages; nothing in it where no C++ compiler is found."""
+    stage = BUILD / "stage"
+    shutil.rmtree(BUILD, ignore_errors=True)
+    environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    configure = [
+        *("cmake", "-S", str(ROOT / "continuum_robot" / "rod" / "kernel"), "-B", str(BUILD)),
+        *("-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_INSTALL_PREFIX={stage}", f"-DPython3_EXECUTABLE={sys.executable}"),
+        "-DROD_KERNEL_FOLDER=continuum_robot/rod/kernel",
+    ]
     try:
-        return build_with_cmake(KERNEL, f"-DROD_KERNEL_FOLDER={folder / 'continuum_robot' / 'rod' / 'kernel'}")
+        subprocess.check_call(configure, env=environment)
+        jobs = str(os.cpu_count() or 1)
+        subprocess.check_call(["cmake", "--build", str(BUILD), "--target", "install", "-j", jobs], env=environment)
     except (OSError, subprocess.CalledProcessError) as error:
         logging.getLogger(__name__).warning("the rod's kernel was not built (%s): its slow NumPy form serves", error)
-        return []
+    return stage
 
 
-def needs_tf2_msgs() -> bool:
-    """Whether tf2_msgs is missing, or is the copy that an earlier run of this file installed."""
-    found = importlib.util.find_spec("tf2_msgs")
-    if found is None or not found.submodule_search_locations:
-        return True
-    return Path(sysconfig.get_path("purelib"), "tf2_msgs") in map(Path, found.submodule_search_locations)
-
-
-def build_with_cmake(source: Path, *options: str) -> list[tuple[str, list[str]]]:
-    """Configure, build and stage the project at ``source``; its files as setuptools' data_files."""
-    build = BUILD / source.name
-    stage = build / "stage"
-    shutil.rmtree(build, ignore_errors=True)
-    environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    subprocess.check_call(
-        [
-            "cmake",
-            "-S",
-            str(source),
-            "-B",
-            str(build),
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DBUILD_TESTING=OFF",
-            f"-DCMAKE_INSTALL_PREFIX={stage}",
-            *options,
-            f"-DPython3_EXECUTABLE={sys.executable}",
-            "--no-warn-unused-cli",
-        ],
-        env=environment,
-    )
-    jobs = str(os.cpu_count() or 1)
-    subprocess.check_call(["cmake", "--build", str(build), "--target", "install", "-j", jobs], env=environment)
-    site_packages = Path(sysconfig.get_path("purelib")).relative_to(sysconfig.get_path("data"))
-    staged = []
-    for folder, _, names in os.walk(stage):
-        relative = Path(folder).relative_to(stage)
-        files = [name for name in names if is_ours(relative, name, site_packages)]
-        if files:
-            staged.append((str(relative), [os.path.relpath(Path(folder, name), ROOT) for name in files]))
-    return staged
-
-
-def is_ours(folder: Path, name: str, site_packages: Path) -> bool:
-    """Whether a staged file belongs into the environment: our Python modules come by setuptools instead."""
-    if "__pycache__" in folder.parts:
-        return False
-    if not folder.is_relative_to(site_packages):
-        return folder.parts[:1] != ("lib",) or len(folder.parts) == 1  # lib/continuum_robot holds colcon's programs
-    inside = folder.relative_to(site_packages).parts
-    if inside[:1] == ("tf2_msgs",):
-        return True
-    if inside[:1] != ("continuum_robot",):
-        return False
-    return name.endswith(".so") or inside[1:2] in {(folder,) for folder in GENERATED}
-
-
-def shared_files() -> list[tuple[str, list[str]]]:
-    """The folder config/ as setuptools' data_files; with ROS 2, CMake installs it."""
+def data_files(files: list[Path], base: Path) -> list[tuple[str, list[str]]]:
+    """Files of a folder as setuptools has them: each folder with its files."""
     folders: dict[str, list[str]] = {}
-    for path in sorted((ROOT / "config").rglob("*")):
-        if path.is_file():
-            relative = path.relative_to(ROOT)
-            folders.setdefault(f"share/continuum_robot/{relative.parent}", []).append(str(relative))
+    for file in files:
+        folders.setdefault(str(file.parent.relative_to(base)), []).append(os.path.relpath(file, ROOT))
     return list(folders.items())
 
 
+def cmake_from_pypi() -> list[str]:
+    """What to ask for where this computer has no CMake that is new enough."""
+    try:
+        found = re.search(r"(\d+)\.(\d+)", subprocess.check_output(["cmake", "--version"], text=True))
+    except (OSError, subprocess.CalledProcessError):
+        found = None
+    return [] if found and (int(found[1]), int(found[2])) >= (3, 20) else ["cmake>=3.20"]
+
+
+options: dict[str, Any] = {"build_ext": BuildWithCMake, "bdist_wheel": TaggedWheel}
 # The plain .pth of `package_dir` lets the checkout and the built half of the package be found together.
-setup(package_dir={"": "."}, cmdclass={"build_ext": BuildWithCMake}, distclass=PlatformDistribution)
+setup(package_dir={"": "."}, cmdclass=options, distclass=PlatformDistribution, setup_requires=cmake_from_pypi())

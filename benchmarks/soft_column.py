@@ -8,6 +8,7 @@ tip's curve by SoRoSim, SoRoMoX and PyElastica: give it by --data. Nothing of it
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import time
@@ -76,20 +77,23 @@ def others(folder: Path) -> dict[str, np.ndarray]:
     }
 
 
-def main(data: Path | None, robots: int) -> None:
-    """Print distances from SoRoSim's curve, and times."""
-    rod = Rod(column())
+def main(data: Path | None, robots: int, json_file: Path | None) -> None:
+    """Print distances from SoRoSim's curve, and times; those of the first method and step are stored."""
+    rod, numbers = Rod(column()), {}
     for method, step_s in (("sdirk", STEP_S), ("midpoint", STEP_S), ("sdirk", STEP_S / 5)):
         tips = fall(rod, method, step_s)
         text = f"{method}, {1e3 * step_s:g} ms: tip ends at {np.round(1e3 * tips[-1], 2)} mm"
         if data is not None:
             apart_mm = 1e3 * np.linalg.norm(tips - others(data)["SoRoSim"], axis=1)
-            text += f"; from SoRoSim at most {apart_mm.max():.3f} mm, RMS {np.sqrt(np.mean(apart_mm**2)):.3f} mm"
+            rms_mm = np.sqrt(np.mean(apart_mm**2))
+            text += f"; from SoRoSim at most {apart_mm.max():.3f} mm, RMS {rms_mm:.3f} mm"
+            numbers = numbers or {"from_sorosim_at_most_mm": apart_mm.max(), "from_sorosim_rms_mm": rms_mm}
         print(text)
     if data is not None:
         curves = others(data)
         apart_mm = 1e3 * np.linalg.norm(curves["SoRoMoX"] - curves["SoRoSim"], axis=1)
         print(f"SoRoMoX's own curve: from SoRoSim at most {apart_mm.max():.2f} mm")
+        numbers["soromox_from_sorosim_at_most_mm"] = apart_mm.max()
     steps = round(DURATION_S / STEP_S)
     for count in (1, robots):
         still, tension = np.zeros((count, rod.n)), np.ones((count, steps, 2))
@@ -103,11 +107,15 @@ def main(data: Path | None, robots: int) -> None:
             f"{count} robots, {threads} threads: {factor:.1f} simulated seconds in a second of processor time,"
             f" {count * DURATION_S / clock_s:.1f} by the clock"
         )
+        numbers[f"simulated_per_processor_second_{count}_robots"] = factor
+    if json_file is not None:
+        json_file.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder secIVa_benchmarking_sequential_cpu/data of SoRoMoX")
     parser.add_argument("--robots", type=int, default=256)
+    parser.add_argument("--json", type=Path, help="write the numbers here")
     given = parser.parse_args()
-    main(given.data, given.robots)
+    main(given.data, given.robots, given.json)

@@ -33,14 +33,13 @@ node_options : of :class:`rclpy.node.Node`, such as ``context``, ``namespace`` a
 """
 
 import importlib
+import pathlib
 from pkgutil import extend_path
 from typing import Any
 
 # The messages generated from msg/ and srv/ live in the installed half of this package;
 # a source checkout in front of it on sys.path must not hide them.
 __path__ = extend_path(__path__, __name__)
-
-__version__ = "0.1.0"
 
 # The names to start with, imported on first use: a program that needs a rod alone needs no ROS.
 _EXPORTS = {
@@ -62,6 +61,8 @@ __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)
@@ -69,3 +70,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_EXPORTS})
+
+
+def _version() -> str:
+    """Of the installation; colcon's has it in package.xml alone."""
+    try:
+        return importlib.import_module("importlib.metadata").version("continuum-robot")
+    except ImportError:
+        here = pathlib.Path(__file__).resolve()
+        files = (here.parents[1], *(parent / "share" / "continuum_robot" for parent in here.parents))
+        text = next((file / "package.xml").read_text() for file in files if (file / "package.xml").is_file())
+        return text.partition("<version>")[2].partition("<")[0]

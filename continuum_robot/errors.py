@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -55,26 +57,55 @@ class MissingPackageError(ContinuumRobotError, ImportError):
     """A package that is needed and not installed; the text says how to install it."""
 
 
-# Top modules by the extra that brings them. What ROS 2 brings is not here: its packages are many.
-_EXTRAS = {"viser": "viz", "websockets": "viz", "rerun": "rerun"} | dict.fromkeys(
-    ("gymnasium", "onnx", "onnxruntime", "pandas", "pyarrow"), "learn"
-)
-_ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs|continuum_robot\.(msg|srv|action)")
+_EXTRAS = {
+    "app": ("typer", "rich", "matplotlib", "rosbags", "mcap"),
+    "devices": ("can", "serial"),
+    "predictive": ("casadi",),
+    "viz": ("viser", "websockets", "msgspec", "PIL"),
+    "mujoco": ("mujoco",),
+    "learn": ("gymnasium", "onnx", "onnxruntime", "pandas", "pyarrow"),
+    "rerun": ("rerun",),
+}
+"""Modules by the extra of pyproject.toml that brings them. What ROS 2 brings is not here: its packages are many."""
+_ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs")
+_MESSAGES = re.compile(r"continuum_robot\.(msg|srv|action)|tf2_msgs")
 
 
 def missing_package(error: ModuleNotFoundError) -> Exception:
     """The :class:`MissingPackageError` for an import that failed, or ``error`` itself where it is our own mistake."""
-    name = error.name or ""
-    if name in _EXTRAS:
+    module = error.name or ""
+    top = module.partition(".")[0]
+    extra = next((extra for extra, modules in _EXTRAS.items() if top in modules), None)
+    if _MESSAGES.fullmatch(module) and importlib.util.find_spec("rclpy") is not None:
         return MissingPackageError(
-            f"the module {name} is not installed. Install the extra: pip install 'continuum_robot[{_EXTRAS[name]}]'"
+            f"the ROS 2 messages are not built (no module {module}). Run: python -m continuum_robot.messages"
         )
-    if not _ROS.fullmatch(name):
+    if _ROS.fullmatch(module) or _MESSAGES.fullmatch(module):
+        extra = "ros"
+        top = f"ROS 2 (no module {module})"
+    if extra is None:
         return error
-    return MissingPackageError(
-        f"ROS 2 with the messages of continuum_robot is not installed (no module {name}). Run `make environment` in a "
-        "checkout, which brings ROS 2 from PyPI, or build the package with colcon and source its workspace"
-    )
+    more = ". On ROS 2 proper build the package with colcon and source its workspace" if extra == "ros" else ""
+    return MissingPackageError(f"this needs {top}: pip install 'continuum-robot[{extra}]'{more}")
+
+
+def optional(name: str) -> Any:
+    """A module that an extra brings; where it is not installed, something false that raises MissingPackageError when it is used."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        return _Missing(error)
+
+
+class _Missing:
+    def __init__(self, error: ModuleNotFoundError) -> None:
+        self._error = error
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_package(self._error)
 
 
 class ReachError(ParameterError):

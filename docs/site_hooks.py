@@ -42,8 +42,10 @@ def pages_outside() -> list[str]:
 
 
 def on_config(config: Any) -> Any:
-    """Write the wildcards of the navigation out."""
+    """Write the wildcards of the navigation out; the site's own address from that of a repository on GitHub."""
     config.nav = _expanded(config.nav)
+    if github := re.fullmatch(r"https://github\.com/([^/]+)/([^/]+?)(\.git)?/?", config.repo_url or ""):
+        config.site_url = f"https://{github[1].lower()}.github.io/{github[2]}/"
     return config
 
 

@@ -2,7 +2,7 @@
 """Write down version and hash of all that ``make environment LOCKED=1`` installs: python requirements/lock.py
 
 What pyproject.toml asks for, resolved as pip does on this platform now. A lock file is for one platform and one version
-of Python. With ``--name`` its path is printed, and nothing is written.
+of Python. With ``--name`` its path is printed, with ``--needed`` what is asked for, and nothing is written.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ else:
     from pip._vendor import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent
-EXTRAS = ("ros", "viz", "mujoco", "gamepad", "docs", "cluster", "test")
-"""Of pyproject.toml, as in the Makefile."""
+EXTRAS = ("ros", "test")
+"""Of pyproject.toml: all that the Makefile installs."""
+OURS = "continuum-robot["
 FIRST = ("packaging", "setuptools", "wheel")
 """What packages without a wheel are built with: installed before the others."""
 
@@ -33,13 +34,18 @@ def lock_file() -> Path:
     return FOLDER / f"{system}-{machine}-{implementation}.txt"
 
 
-def desired() -> list[str]:
-    """The requirements of messages.txt and pyproject.toml: to build the messages, to run, and of the extras."""
-    project = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text(encoding="utf-8"))
-    messages = (FOLDER / "messages.txt").read_text(encoding="utf-8").splitlines()
-    found = [*project["build-system"]["requires"], *messages[1:], *project["project"]["dependencies"]]
-    for extra in EXTRAS:
-        found += project["project"]["optional-dependencies"][extra]
+def desired(*extras: str) -> list[str]:
+    """The requirements of pyproject.toml: to build, to run, and of the extras, of those too that an extra names."""
+    settings = tomllib.loads((FOLDER.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    project = settings["project"]
+    found = [*settings["build-system"]["requires"], *project["dependencies"]]
+    waiting = list(extras)
+    while waiting:
+        for line in project["optional-dependencies"][waiting.pop()]:
+            if line.startswith(OURS):
+                waiting += line.removeprefix(OURS).rstrip("]").split(",")
+            else:
+                found.append(line)
     return list(dict.fromkeys(found))
 
 
@@ -66,8 +72,11 @@ def main() -> None:
     if "--name" in sys.argv[1:]:
         sys.stdout.write(f"{file}\n")
         return
+    if "--needed" in sys.argv[1:]:
+        sys.stdout.write("\n".join(desired(*EXTRAS)) + "\n")
+        return
     head = f"# Versions and hashes of the environment on {file.stem}; `make lock` writes them again.\n"
-    file.write_text(head + "\n".join(resolved(desired())) + "\n", encoding="utf-8")
+    file.write_text(head + "\n".join(resolved(desired(*EXTRAS))) + "\n", encoding="utf-8")
     sys.stdout.write(f"wrote {file.relative_to(FOLDER.parent)}\n")
 
 

@@ -108,6 +108,7 @@ COMMANDS: tuple[tuple[str, Any, str, dict[str, Any]], ...] = (
         "workspace rucker --compare rucker_helical --tension 5 --plot workspace.png",
         {},
     ),
+    (ROBOT, robots.compare, "compare till_helical --plot compare.png", {}),
     (ROBOT, robots.sweep, "sweep gains_and_friction --out gains.csv --workers 4", {}),
     (ROBOT, hardware.devices, "devices my_robot.yaml --json devices.json", {}),
     (

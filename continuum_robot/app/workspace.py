@@ -19,7 +19,7 @@ from rich.progress import Progress
 
 from continuum_robot.app.output import counting_bar, print_table, write_json
 from continuum_robot.errors import ParameterError
-from continuum_robot.experiments.plotting import COLOURS, figure
+from continuum_robot.experiments.plotting import MEASURED, figure
 from continuum_robot.robot.description import Robot
 from continuum_robot.robot.loading import load_robot
 from continuum_robot.rod.design import (
@@ -38,6 +38,7 @@ Vector = NDArray[np.float64]
 
 _DEFAULT_TENSION_N = 5.0
 _SHOWN_SHAPES = 60
+_MAP = "viridis"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,20 +185,23 @@ def _draw(found: Sequence[_Found], file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         rows = len(found)
         columns = 3 if any(one.held_n_per_m.size for one in found) else 2
-        size = (3.6 * columns, 3.4 * rows)
-        with figure(file, "Workspace by tendon tensions", rows, columns, size=size, squeeze=False) as (drawing, axes):
+        title = "Where the tip goes under tensions of the tendons (lines: the robot, black at rest)"
+        size = (3.6 * columns, 0.4 + 3.6 * rows)
+        with figure(file, title, rows, columns, size=size, squeeze=False, sharex="row") as (drawing, axes):
             for (side, top, *others), one in zip(axes, found, strict=True):
                 for axis in others:
                     _draw_stiffness(drawing, axis, one)
-                for shape in one.shapes:
-                    side.plot(shape[:, 0], shape[:, 2], color=COLOURS[5], linewidth=0.5)
-                tips = one.space.tip[:, :3, 3]
+                tips_mm = 1e3 * one.space.tip[:, :3, 3]
                 tilt = np.degrees(one.space.tilt_rad)
                 for axis, second in ((side, 2), (top, 1)):
-                    dots = axis.scatter(tips[:, 0], tips[:, second], c=tilt, s=8, cmap="viridis", zorder=3)
-                    axis.set(xlabel="x in m", ylabel=f"{'xyz'[second]} in m", aspect="equal")
-                side.set_title(one.robot.name)
-                drawing.colorbar(dots, ax=top, label="tilt of the tip in degrees")
+                    for shape in 1e3 * one.shapes:
+                        axis.plot(shape[:, 0], shape[:, second], color="0.8", linewidth=0.5)
+                    dots = axis.scatter(tips_mm[:, 0], tips_mm[:, second], c=tilt, s=8, cmap=_MAP, zorder=3)
+                    axis.set(xlabel="x in mm", ylabel=f"{'xyz'[second]} in mm", aspect="equal")
+                side.plot([0, 0], [0, 1e3 * one.rod.length_m], **MEASURED | {"linewidth": 2.5}, zorder=2)
+                side.set_title(f"{one.robot.name}: from the side")
+                top.set_title("seen from the tip")
+                drawing.colorbar(dots, ax=(side, top), location="bottom", label="tilt of the tip in degrees", aspect=40)
     except OSError as error:
         raise ParameterError("plot", str(file), f"a file that can be written ({error})") from error
 
@@ -208,7 +212,7 @@ def _draw_stiffness(drawing: Figure, axis: Any, one: _Found) -> None:
         axis.set_axis_off()
         return
     step = max(1, len(one.space.coefficients) // _SHOWN_SHAPES)
-    tips = one.space.tip[::step, :3, 3]
-    dots = axis.scatter(tips[:, 0], tips[:, 2], c=one.held_n_per_m, s=10, cmap="viridis", norm="log")
-    axis.set(xlabel="x in m", ylabel="z in m", aspect="equal", title="under control")
-    drawing.colorbar(dots, ax=axis, label="least stiffness of the tip in N/m")
+    tips_mm = 1e3 * one.space.tip[::step, :3, 3]
+    dots = axis.scatter(tips_mm[:, 0], tips_mm[:, 2], c=one.held_n_per_m, s=10, cmap=_MAP, norm="log")
+    axis.set(xlabel="x in mm", ylabel="z in mm", aspect="equal", title="from the side, under control")
+    drawing.colorbar(dots, ax=axis, location="bottom", label="least stiffness of the tip in N/m")

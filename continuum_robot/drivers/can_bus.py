@@ -13,12 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import can
-from can.interfaces.slcan import slcanBus
-
 from continuum_robot.drivers.held_name import HeldName
 from continuum_robot.drivers.serial_port import UDEV_RULES, PortInUseError, explain
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import DeviceError, missing_package, optional
+
+can = optional("can")
 
 BITRATE_BPS, DATA_BITRATE_BPS = 1_000_000, 5_000_000
 """Usual rates, the second of the data of CAN-FD."""
@@ -29,9 +28,8 @@ RESTART_MS = 100
 QUEUE_LENGTH = 1000
 """Frames; the kernel's own 10 fill at once."""
 SOCKETCAN, SLCAN, VIRTUAL, MULTICAST = "socketcan", "slcan", "virtual", "udp_multicast"
-COMMAND_TIMEOUT_S = 0.05
 MULTICAST_PORT = 43113
-BUS_ERRORS = (can.CanError, ValueError, IndexError, OSError)
+BUS_ERRORS = (*((can.CanError,) if can else ()), ValueError, IndexError, OSError)
 """What python-can's interfaces raise: slcan a ValueError or an IndexError for a bad line, others a plain OSError."""
 _OPENING_ERRORS = (*BUS_ERRORS, ImportError, NameError, NotImplementedError)  # NameError: kvaser
 _SEND_S, _SEND_FAILURES = 0.1, 3
@@ -45,49 +43,15 @@ _FRAME = struct.Struct("<IB3x8s")
 
 _STANDARD = 0x7FF
 LONGEST_DATA = 8
-_LONGEST_LINE = 64
-_HEXADECIMAL = frozenset(b"0123456789ABCDEFabcdef")
 
 
-class SlcanBus(slcanBus):
-    """python-can's serial adapters, with a guard on the line.
-
-    Its own receiver reads byte by byte and stumbles over a byte that is no text for ever; its writer waits until the
-    line is empty, and without end for a line on which nobody reads.
-    """
-
-    def set_bitrate(self, bitrate: int, data_bitrate: int | None = None) -> None:
-        """As python-can's, which calls it before anything else is sent; the port is this program's alone from here."""
-        self.serialPortOrig.exclusive = True
-        self.serialPortOrig.write_timeout = COMMAND_TIMEOUT_S
-        super().set_bitrate(bitrate, data_bitrate)
-
-    def _write(self, string: str) -> None:
-        self.serialPortOrig.write(string.encode() + self.LINE_TERMINATOR)
-
-    def _read(self, timeout: float | None) -> str | None:  # noqa: ARG002 - what is there, without a wait
-        if b"\r" not in self._buffer:
-            self._buffer += self.serialPortOrig.read(max(1, self.serialPortOrig.in_waiting)).replace(b"\a", b"\r")
-        while b"\r" in self._buffer:
-            line, _, self._buffer = self._buffer.partition(b"\r")
-            if not line.strip(b"zZ") or line[:1] in (b"V", b"N", b"F"):  # the adapter's own answers
-                continue
-            if line[:1] not in (b"t", b"T", b"r", b"R") or not _HEXADECIMAL.issuperset(line[1:]):
-                raise ValueError(f"a torn line of an slcan adapter: {bytes(line)!r}")
-            return line.decode() + "\r"
-        self._buffer = self._buffer[-_LONGEST_LINE:]
-        return None
-
-    def shutdown(self) -> None:
-        """Close the adapter's channel, and the port in any case."""
-        with contextlib.suppress(*BUS_ERRORS):  # one that was pulled out takes no last word
-            super().shutdown()
-        self.serialPortOrig.close()
-
-
-def bus_of(interface: str, name: str, bitrate_bps: int, *, fd: bool = False) -> can.BusABC:
+def bus_of(interface: str, name: str, bitrate_bps: int, *, fd: bool = False) -> Any:
     """A python-can bus."""
     if interface == SLCAN:
+        try:
+            from continuum_robot.drivers.slcan_bus import SlcanBus  # noqa: PLC0415 - made from a class of python-can
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from None
         # The board answers or not; two seconds for an Arduino to boot are not needed.
         return SlcanBus(name, bitrate=bitrate_bps, sleep_after_open=0.0, timeout=0.0)
     options: dict[str, Any] = {"channel": name, "bitrate": bitrate_bps} | ({"fd": True} if fd else {})
@@ -173,7 +137,7 @@ class CanLine:
         end, self.end = self.end, None
         with contextlib.suppress(*BUS_ERRORS):
             if end is not None:
-                getattr(end, "shutdown" if isinstance(end, can.BusABC) else "close")()
+                getattr(end, "shutdown" if can and isinstance(end, can.BusABC) else "close")()
 
     def close(self) -> None:
         self.drop()
@@ -217,17 +181,16 @@ class CanLine:
             if not (message.is_error_frame or message.is_remote_frame or message.is_extended_id > self._fd):
                 return Frame(message.arbitration_id, bytes(message.data))
 
-    def _opened(self) -> can.BusABC:
+    def _opened(self) -> Any:
         if self.end is None:
             raise DeviceError(f"CAN channel {self.name}", "is not open", "Open it first.")
-        bus: can.BusABC = self.end
-        return bus
+        return self.end
 
     def _gone(self, error: Exception) -> DeviceError:
         return DeviceError(f"CAN channel {self.name}", f"is gone ({error})", "Check the adapter and its plug.")
 
 
-def _waited(bus: can.BusABC, wait_s: float) -> float:
+def _waited(bus: Any, wait_s: float) -> float:
     """Wait for something to read; gives how long the interface itself is to wait, s."""
     try:
         select.select([bus.fileno()], [], [], wait_s)

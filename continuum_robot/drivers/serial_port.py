@@ -11,13 +11,12 @@ import pwd
 import select
 import socket
 from pathlib import Path
+from typing import Any
 
-import serial
-from serial.tools import list_ports
-from serial.tools.list_ports_common import ListPortInfo
+from continuum_robot.drivers.local_port import host_end
+from continuum_robot.errors import DeviceError, ParameterError, optional
 
-from continuum_robot.drivers.local_port import HostEnd, host_end
-from continuum_robot.errors import DeviceError, ParameterError
+serial = optional("serial")
 
 UDEV_RULES = "hardware/99-continuum-robot.rules"
 WRITE_TIMEOUT_S = 1.0
@@ -38,7 +37,7 @@ class SerialPort:
     def __init__(self, name: str, baud_bps: int, *, device: str, setting: str) -> None:
         self.name, self.baud_bps = name, baud_bps
         self._device, self._setting = device, setting
-        self._port: serial.Serial | HostEnd | None = None
+        self._port: Any = None
 
     @property
     def is_open(self) -> bool:
@@ -83,14 +82,14 @@ class SerialPort:
         port = self._require_open()
         try:
             port.write(data)
-        except serial.SerialTimeoutException as error:
+        except OSError as error:
+            if not (serial and isinstance(error, serial.SerialTimeoutException)):
+                raise self._lost(error) from error
             raise DeviceError(
                 f"{self._device} at {self.name}",
                 f"took no bytes for {WRITE_TIMEOUT_S:g} s",
                 "Check that this device is connected there; switch it off and on again.",
             ) from error
-        except OSError as error:
-            raise self._lost(error) from error
 
     def set_baud(self, baud_bps: int) -> None:
         """Go on at another speed."""
@@ -112,7 +111,7 @@ class SerialPort:
             with contextlib.suppress(OSError):
                 port.close()
 
-    def _require_open(self) -> serial.Serial | HostEnd:
+    def _require_open(self) -> Any:
         if self._port is None:
             raise DeviceError(f"{self._device} at {self.name}", "is not open", "Open it first.")
         return self._port
@@ -130,10 +129,11 @@ class SerialPort:
         return kind(f"{self._device} at {self.name}", problem, remedy)
 
 
-def ports() -> list[ListPortInfo]:
+def ports() -> list[Any]:
     """Serial ports of this computer with hardware behind them, by name."""
+    found = optional("serial.tools.list_ports").comports()
     # The kernel lists legacy ports whether or not there is a plug.
-    return sorted((port for port in list_ports.comports() if port.hwid != "n/a"), key=lambda port: port.device)
+    return sorted((port for port in found if port.hwid != "n/a"), key=lambda port: port.device)
 
 
 def _read_once(file: int) -> bytes:

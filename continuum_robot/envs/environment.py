@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from continuum_robot.control.motion import LimitedMotion, motion_limits
 from continuum_robot.control.observations import CLARKE, DISPLACEMENT, TENSION, observations
 from continuum_robot.control.observations import action as action_of
-from continuum_robot.envs.picture import picture
 from continuum_robot.envs.randomisation import Intervals, Randomisation
 from continuum_robot.envs.stacks import Stacks
 from continuum_robot.envs.tasks import TASKS, Task
@@ -236,6 +235,10 @@ class RobotVectorEnv(gymnasium.vector.VectorEnv[Seen, Array, Any]):
         """A picture of each robot with its goal, (480, 480, 3)."""
         if self.render_mode is None:
             return None
+        try:
+            from continuum_robot.envs.picture import picture  # noqa: PLC0415 - matplotlib is of the extra app
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from None
         length_m, task = self.robot.length_m, self.task
         return tuple(
             picture(self._stacks.geometry(index), length_m, task.goals[index], task.things(index))

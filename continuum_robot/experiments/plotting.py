@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for all figures: SI axes, a light grid, colours that differ in print and for colour-blind eyes."""
+"""One look for all figures: a light grid, legends beside the curves, the colours of the page."""
 
 from __future__ import annotations
 
@@ -12,9 +12,18 @@ from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: reference, then series in order.
+from continuum_robot.models import colors
+
 REFERENCE = "#000000"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""What a figure compares with."""
+COLOURS = tuple(colors.css(color) for color in colors.SERIES)
+MEASURED: Any = {"color": colors.css(colors.MEASURED), "linewidth": 0.9}
+DESIRED: Any = {"color": colors.css(colors.DESIRED), "linewidth": 2.4, "alpha": 0.5}
+DETECTED: Any = {"color": colors.css(colors.CONTACT), "linewidth": 0.9}
+TRUE: Any = {"color": colors.css(colors.PUSH), "linewidth": 2.4, "alpha": 0.5}
+LIMIT: Any = {"color": colors.css(colors.LIMIT), "linewidth": 1.0, "linestyle": "--"}
+FAULT: Any = {"color": colors.css(colors.FAULT), "linewidth": 1.2, "linestyle": "-."}
+"""How a curve of each meaning is drawn: as wide and pale what the thin one over it should be."""
 
 _STYLE: Any = {
     "font.size": 9,
@@ -24,6 +33,9 @@ _STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 9,
+    "axes.xmargin": 0.01,
+    "figure.titlesize": 10,
+    "legend.borderaxespad": 0.2,
     "legend.frameon": False,
     "legend.fontsize": 8,
     "lines.linewidth": 1.2,
@@ -39,9 +51,14 @@ def figure(file: Path, title: str, rows: int = 1, columns: int = 1, **options: A
         drawing = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(drawing)
         axes = drawing.subplots(rows, columns, **options)
-        drawing.suptitle(title, fontsize=10)
+        drawing.suptitle(title)
         yield drawing, axes
         drawing.savefig(file)
+
+
+def legend_above(axis: Any, columns: int = 6, **options: Any) -> None:
+    """A legend over the right end of a panel, where it hides no curve."""
+    axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=columns, **options)
 
 
 def legend_below(drawing: Figure, axis: Any, columns: int = 4) -> None:

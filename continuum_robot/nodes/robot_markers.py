@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import colorsys
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker
 
+from continuum_robot.models.colors import tension_colors
 from continuum_robot.models.drawing import Drawing, Geometry
 from continuum_robot.nodes.reference.lines import HOLDING
 from continuum_robot.nodes.topics import conversions
@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 
 _GREY = ColorRGBA(r=0.75, g=0.75, b=0.78, a=1.0)
 _DARK = ColorRGBA(r=0.2, g=0.2, b=0.25, a=1.0)
-_BLUE_HUE = 2 / 3
 _RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=1.0)
 _FAINT_RED = ColorRGBA(r=0.9, g=0.15, b=0.1, a=0.4)
 # A metre of robot. Forces are some newtons: an arrow for 10 N is as long as half the robot.
@@ -117,24 +116,24 @@ class RobotMarkers:
             markers.append(self._outlines)
         if tension.size != robot.tendon_count:
             tension = np.full(robot.tendon_count, np.nan)
-        colours = [tension_color(value, limit) for value, limit in zip(tension, self._limits_n, strict=True)]
-        self._set_lines(self._tendon_lines, geometry.tendons, colours)
-        self._tell_state(tension, state, healthy)
+        tints = [_color(*rgb) for rgb in tension_colors(tension, self._limits_n) / 255]
+        self._set_lines(self._tendon_lines, geometry.tendons, tints)
+        self._tell_state(tension, tints, state, healthy)
         if not robot.traits.without_contact:
             self._draw_contact(coefficients, contact)
             markers += [self._force, self._where, self._detected, *self._both]
         return [*markers, *self._common_markers]
 
-    def _tell_state(self, tension: Array, state: str, healthy: bool) -> None:
+    def _tell_state(self, tension: Array, tints: Sequence[ColorRGBA], state: str, healthy: bool) -> None:
         robot = self._robot
         self._text.text = f"{robot.name}{state}"
         self._text.color = _DARK if healthy else _RED
         beside, top = _BARS_BESIDE * robot.length_m, _BAR_HEIGHT * robot.length_m
         self._bars.points, self._bars.colors = [], []
-        for value, limit, y in zip(tension, self._limits_n, self._bar_places, strict=True):
+        for value, limit, tint, y in zip(tension, self._limits_n, tints, self._bar_places, strict=True):
             height = top * float(np.clip(value / limit, 0.0, 1.0)) if np.isfinite(value) else 0.0
             self._bars.points += [Point(x=beside, y=float(y), z=z) for z in (0.0, height)]
-            self._bars.colors += [tension_color(value, limit)] * 2
+            self._bars.colors += [tint] * 2
 
     def _draw_contact(self, coefficients: Array, contact: Any) -> None:
         """The force as an arrow at its place; the stretch of backbone within a deviation of it, where it was found."""
@@ -198,10 +197,5 @@ def state_words(tension: Array, driver: str, *, simulated: bool, holding: bool) 
     return f"{' (simulated)' if simulated else ''}\n{driver}{largest}" + (f"\n{HOLDING}" if holding else "")
 
 
-def tension_color(tension_n: float, limit_n: float) -> ColorRGBA:
-    """Grey where unknown, blue at 0 N, over green and yellow, to red at ``limit_n``."""
-    if not np.isfinite(tension_n):
-        return _GREY
-    fraction = float(np.clip(tension_n / limit_n, 0.0, 1.0))
-    red, green, blue = colorsys.hsv_to_rgb(_BLUE_HUE * (1.0 - fraction), 1.0, 0.9)
+def _color(red: float, green: float, blue: float) -> ColorRGBA:
     return ColorRGBA(r=red, g=green, b=blue, a=1.0)

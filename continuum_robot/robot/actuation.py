@@ -325,14 +325,14 @@ class ActuationLimits(OfTendons):
     reading_timeout_s: float = quantity("age of a reading at which the safe state begins", default=0.05, ge=0.002, le=5)
     frozen_motion_m: float = quantity(
         "how far the other tendons say that one moved which reads the same, beyond their stretch, until it is frozen;"
-        " or how far the command of a servo moves meanwhile; 0: derived (docs/explanation/safety.md)",
+        " or how far the command of a servo moves meanwhile; 0: derived (docs/reference/safety.md)",
         default=0.0,
         ge=0,
         le=0.1,
     )
     frozen_begin_s: float = quantity(
         "how long a tendon that must move, by the others, the forces or its command, may take to begin to; 0: derived,"
-        " at least 20 ms (docs/explanation/safety.md)",
+        " at least 20 ms (docs/reference/safety.md)",
         default=0.0,
         ge=0,
         le=10,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When readings of tendons are implausible, from the robot file; derived in docs/explanation/safety.md."""
+"""When readings of tendons are implausible, from the robot file; derived in docs/reference/safety.md."""
 
 from __future__ import annotations
 

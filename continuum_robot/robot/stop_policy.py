@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver does with the tendons after a fault, from the robot file; reasons in docs/explanation/safety.md."""
+"""What the driver does with the tendons after a fault, from the robot file; reasons in docs/reference/safety.md."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OF_DISPLACEMENTS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopPolicy:
-    """What a stop does by class of fault; what each kind of actuators may do: docs/explanation/safety.md.
+    """What a stop does by class of fault; what each kind of actuators may do: docs/reference/safety.md.
 
     release ramps to limits.safe_n, or pays out by limits.pay_out_m; hold_tension, hold_place and brake; torque_off for
     actuators that take displacements.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the code cites a paper's equation: the tables "equations and where they are" of the pages of docs/papers."""
+"""The papers: their references, by CITATION.cff, and where the code cites which equation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from continuum_robot.experiments.experiment import PAPERS
 from pages.text import code, table
@@ -23,6 +26,21 @@ _RANGE = re.compile(r"\((\d+)\)(?:(?: to |-)\((\d+)\))?")
 def numbers(text: str) -> set[int]:
     """Equations that a text such as ``(2), (5) to (7)`` names."""
     return {n for first, last in _RANGE.findall(text) for n in range(int(first), int(last or first) + 1)}
+
+
+def reference(paper: str) -> str:
+    """One line of Markdown: authors, title, year, where, and links."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    one: dict[str, Any] = next(entry for entry in cited["references"] if entry["abbreviation"] == paper)
+    names = ("given-names", "family-names", "name-suffix")
+    authors = ", ".join(" ".join(author[key] for key in names if key in author) for author in one["authors"])
+    where = one.get("journal") or one.get("conference", {}).get("name") or "arXiv"
+    if "volume" in one:
+        where += f" {one['volume']}({one['issue']}), {one['start']} to {one['end']}"
+    links = [f"doi:[{one['doi']}](https://doi.org/{one['doi']})"]
+    if "url" in one:
+        links.append(f"[{one['url'].removeprefix('https://')}]({one['url']})")
+    return f"{authors}: *{one['title']}.* {where}, {one['year']}. {', '.join(links)}."
 
 
 @lru_cache(maxsize=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of docs/explanation/concepts.md, each computed by the code that it explains.
+"""Figures of docs/explanation, each computed by the code that it explains.
 
 In docs/, ``python -m pages.figures`` draws them.
 
@@ -215,6 +215,41 @@ def momentum_observer(folder: Path) -> Path:
     return file
 
 
+def strains_and_routings(folder: Path) -> Path:
+    """Functions of a strain, the shape that each coefficient makes alone, and paths of three kinds of tendons.
+
+    Parameters
+    ----------
+    folder : where the picture goes
+    """
+    robot = load_robot("rucker")
+    rod, length_m = Rod(robot), robot.length_m
+    s_m = np.linspace(0, length_m, 120)
+    turns = rod.jacobian(np.zeros(rod.n), 0.01 * length_m)[4]
+    about_y = np.flatnonzero(np.abs(turns) > 1e-9)  # coefficients of bending about y, in the order of their functions
+    file = folder / "rod_strains.png"
+    with figure(file, "Strain functions, shapes and tendon paths (robot rucker)", 1, 3, size=(9.6, 3.5)) as (_, axes):
+        for order in range(4):
+            values = np.polynomial.chebyshev.chebval(2 * s_m / length_m - 1, np.eye(4)[order])
+            c = np.zeros(rod.n)
+            c[about_y[order]] = 5.0
+            place = rod.poses(c, s_m)[:, :3, 3] * _MM
+            axes[0].plot(s_m * _MM, values, color=COLOURS[order])
+            axes[1].plot(place[:, 0], place[:, 2], color=COLOURS[order], label=f"order {order}")
+        axes[0].set(xlabel="arc length / mm", ylabel="function", title="Chebyshev functions")
+        axes[1].set(xlabel="x / mm", ylabel="z / mm", aspect="equal", title="coefficient 5 /m of one function")
+        axes[1].legend()
+        for index, (tendon, name) in enumerate(((0, "straight"), (4, "helical"), (5, "polynomial"))):
+            x_m, _, _, _ = robot.tendon_paths[tendon].at(s_m)
+            axes[2].plot(x_m * _MM, s_m * _MM, color=COLOURS[index], label=name)
+        axes[2].axvline(0, color=REFERENCE, linewidth=2)
+        axes[2].set(
+            xlabel="x / mm", ylabel="z / mm", xlim=(-10, 24), title="tendons of the straight rod, from the side"
+        )
+        axes[2].legend(loc="center right")
+    return file
+
+
 BOXES: dict[str, tuple[float, float, str]] = {
     "motors": (0.0, 2.0, "motors,\nor a plant"),
     "driver": (2.0, 2.0, "tendon_driver\n1 kHz clock, limits"),
@@ -287,6 +322,7 @@ FIGURES: tuple[Drawn, ...] = (
     force_shifting,
     shape_from_strings,
     momentum_observer,
+    strains_and_routings,
     nodes,
 )
 

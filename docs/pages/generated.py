@@ -7,7 +7,7 @@ from pathlib import Path
 
 from faults import page as faults_page
 
-from pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers
+from pages import commands, fault_pages, interfaces, mujoco_page, paper_results, papers, trust_page
 from pages import robot_file as robot_file_page
 from pages.citations import PAPERS
 
@@ -27,6 +27,7 @@ def pages_of_code(root: Path) -> dict[str, str]:
         "reference/messages.md": interfaces.page(root),
         "reference/command_line.md": commands.page(),
         "how-to/mujoco.md": mujoco_page.page(mujoco, docs / "numbers"),
+        "trust.md": trust_page.page((docs / "trust.md").read_text(encoding="utf-8")),
         **fault_pages.pages(),
     }
     numbers = docs / "papers" / "numbers"

@@ -16,31 +16,15 @@ from typing import Any
 from continuum_robot.errors import ParameterError
 from continuum_robot.estimation.contact.settings import METHODS
 from continuum_robot.experiments.stored_numbers import read_stored
-from pages.text import table
+from pages.text import filled, table
 
 _CHAIN = re.compile(r"chain_of_(\d+)_tip_x_mm")
 
 
 def page(text: str, folder: Path) -> str:
-    """The page with its generated parts written again.
-
-    Parameters
-    ----------
-    text : the page as it is, with the lines ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``
-    folder : of the experiments' numbers
-
-    Raises
-    ------
-    ParameterError : a page without the places of its parts
-    """
-    for name, lines in (("statics", _statics(folder)), ("plants", _plants()), ("sweep", _sweep(folder))):
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, opened, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not (opened and closed):
-            raise ParameterError("docs/how-to/mujoco.md", name, f"the lines {begin} and {end}")
-        text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
-    return text
+    """The page with its generated parts written again, from a folder of the experiments' numbers."""
+    parts = {"statics": _statics(folder), "plants": _plants(), "sweep": _sweep(folder)}
+    return filled(text, "docs/how-to/mujoco.md", parts)
 
 
 def _numbers(folder: Path, name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import yaml
 
 from continuum_robot.experiments.experiment import Experiment, experiments
 from continuum_robot.experiments.stored_numbers import STORED, StoredNumbers, read_stored
+from pages.citations import reference
 from pages.text import WRITTEN_BY, table
 
 # Ends of keys, longest first, and the unit that they stand for.
@@ -214,10 +215,12 @@ def overview(folder: Path) -> str:
         WRITTEN_BY,
         "# What came of the papers' results",
         "",
-        "Every result of the five papers, how it comes out here in one word, and why. *Reproduced*: the paper's",
-        "numbers, or its statements, come out. *Partly*: some do, or the sign and not the size. *Not*: they do",
-        "not, and the page gives what was found instead. *Not comparable*: the paper publishes nothing to compare",
-        "with.",
+        "Every result of the five papers, how it comes out here, and why.",
+        "",
+        "- *Reproduced*: the paper's numbers, or its statements, come out.",
+        "- *Partly*: some of them do, or the sign does and the size does not.",
+        "- *Not*: they do not come out; the page states what was found instead.",
+        "- *Not comparable*: the paper publishes nothing to compare with.",
         "",
         "    continuum-robot experiment --all --check    # run all again and compare with the stored numbers",
         "",
@@ -230,9 +233,10 @@ def overview(folder: Path) -> str:
             anchor = one.experiment.replace(".", "")
             where = f"[{one.experiment}]({paper}.md#{anchor})" if one.experiment else ""
             rows.append((one.result, f"**{one.status}**", reason(one, folder), where))
-        lines += [f"## [{paper}]({paper}.md)", "", *table(("result", "status", "why", "experiment"), rows), ""]
+        lines += [f"## [{paper}]({paper}.md)", "", reference(paper), ""]
+        lines += [*table(("result", "status", "why", "experiment"), rows), ""]
     summary = ", ".join(f"{count} {status}" for status, count in counts.items())
-    return "\n".join([*lines[:6], "", f"Of {sum(counts.values())} results: {summary}.", *lines[6:-1], ""])
+    return "\n".join([*lines[:9], "", f"Of {sum(counts.values())} results: {summary}.", *lines[9:-1], ""])
 
 
 def matching(verdict: Verdict, experiment: Experiment) -> list[str]:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated parts of docs/papers: which equation is where in the code, and each experiment's numbers.
+"""The generated parts of docs/papers: the reference, which equation is where in the code, each experiment's numbers.
 
-The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which ``continuum-robot experiment NAME
---store`` writes.
+References are those of CITATION.cff. The numbers beside the paper's are those of docs/papers/numbers/NAME.json, which
+``continuum-robot experiment NAME --store`` writes.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from continuum_robot.errors import ParameterError
-from pages.citations import equations_table
+from pages.citations import equations_table, reference
 from pages.paper_results import sections
+from pages.text import filled
 
 EQUATIONS: dict[str, dict[str, str]] = {
     "muhmann": {
@@ -111,14 +111,9 @@ def page(text: str, paper: str, numbers: Path, images: Path) -> str:
     ------
     ParameterError : a page without the places of its parts
     """
-    for name, lines in (
-        ("equations", equations_table(paper, EQUATIONS[paper])),
-        ("numbers", sections(paper, numbers, images)),
-    ):
-        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-        before, opened, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not (opened and closed):
-            raise ParameterError(f"docs/papers/{paper}.md", name, f"the lines {begin} and {end}")
-        text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
-    return text
+    parts = {
+        "reference": [reference(paper)],
+        "equations": equations_table(paper, EQUATIONS[paper]),
+        "numbers": sections(paper, numbers, images),
+    }
+    return filled(text, f"docs/papers/{paper}.md", parts)

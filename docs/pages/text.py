@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+from continuum_robot.errors import ParameterError
 
 WRITTEN_BY = "<!-- Written by `make pages`: change the code, not this page. -->"
 
@@ -28,3 +30,26 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 def code(text: str) -> str:
     """``text`` as code, empty where there is none."""
     return f"`{text}`" if text else ""
+
+
+def filled(text: str, page: str, parts: Mapping[str, Iterable[str]]) -> str:
+    """A page with its generated parts written again.
+
+    Parameters
+    ----------
+    text : the page as it is, with the lines ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->`` of each part
+    page : its path, for the message
+    parts : lines of each part by its name
+
+    Raises
+    ------
+    ParameterError : a page without the places of its parts
+    """
+    for name, lines in parts.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, opened, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (opened and closed):
+            raise ParameterError(page, name, f"the lines {begin} and {end}")
+        text = "\n".join([f"{before}{begin}", *lines, f"{end}{after}"])
+    return text

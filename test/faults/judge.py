@@ -83,7 +83,7 @@ def judge(
     resumed_s: float = math.nan,
     period_s: float = 0.001,
     spared: int = -1,
-    deviation_allowed_m: float = DEVIATION_M,
+    astray: bool = False,
     slack: bool = True,
     slack_m: float = 0.0,
     holds: bool = False,
@@ -93,14 +93,16 @@ def judge(
 
     ``known_s``: from when on the fault can be known, NaN: not known; ``stopped_s``: NaN where the robot goes on;
     ``resumed_s``: when a program went on that a fault had stopped: its ramp counts from there; ``spared``: the tendon
-    that broke; ``slack``: judge it; ``slack_m``: of a tendon that a
-    fault made longer, s; ``holds``: the stop can only hold the robot; ``powered``: the torque is on.
+    that broke; ``astray``: the robot is pulled away from its reference; ``slack``: judge it; ``slack_m``: of a tendon
+    that a fault made longer, s; ``holds``: the stop can only hold the robot; ``powered``: the torque is on.
     """
     time_s, tension = truth["time_s"], truth["tension_n"]
     servos, problems = robot.takes_displacements, list[str]()
     thresholds = servo_thresholds(robot, period_s) if servos else None
     motor_n = min(float(truth["motor_n"].max()), limits.maximum_n)
     highest_n = limits.maximum_n + shock_n(robot, motor_n, slack_m) if thresholds is None else thresholds.highest_n
+    if astray and not servos:
+        highest_n += passive_tension_n(robot)  # the robot drags a motor along that friction holds
     peak_n = float(tension.max())
     if (tension.max(axis=0) > highest_n).any():
         allowed = f"its maximum of {limits.maximum_n:g}" if thresholds is None else spread(thresholds.highest_n)
@@ -123,7 +125,7 @@ def judge(
     left = tension[time_s > time_s[-1] - REST_S].mean(axis=0)
     safe_s, left_n = math.nan, float(left.max())
     if goes_on:
-        if deviation_m > deviation_allowed_m + lag_m:
+        if not astray and deviation_m > DEVIATION_M + lag_m:
             problems.append(f"the robot went on, {deviation_m * 1e3:.1f} mm away from its reference")
         return Judgement(safe_s, peak_n, left_n, slack_s, deviation_m, tuple(problems))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from continuum_robot.errors import ContinuumRobotError
 from continuum_robot.robot.description import Robot
-from faults.judge import DEVIATION_M, Judgement, Truth, judge
+from faults.judge import Judgement, Truth, judge
 from faults.kinds import BEFORE, EITHER, SAFE, STOPPING, TOLERATED, Kind
 
 Vector = NDArray[np.float64]
@@ -209,7 +209,7 @@ def _judged(
         known_s=known_s, stopped_s=stopped_s,
         resumed_s=stand.truth_time(effect.resumed_s), slack_m=effect.slack_m, period_s=1 / stand.rate_hz,
         spared=effect.tendon if kind.spared else -1, holds=kind.holds, slack=slack,
-        deviation_allowed_m=math.inf if kind.astray else DEVIATION_M, powered=getattr(stand, "powered", False),
+        astray=kind.astray, powered=getattr(stand, "powered", False),
     )  # fmt: skip
     problems = [*judgement.problems, *effect.problems]
     if becomes == SAFE and not stopped and ordinary:

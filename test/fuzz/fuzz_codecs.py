@@ -12,7 +12,7 @@ import struct
 import numpy as np
 from dynamixel_sdk import protocol2_packet_handler
 
-from continuum_robot.drivers.can_bus import BUS_ERRORS, SlcanBus
+from continuum_robot.drivers.can_bus import BUS_ERRORS
 from continuum_robot.drivers.dynamixel import protocol_2
 from continuum_robot.drivers.dynamixel.emulator import EmulatedDynamixels
 from continuum_robot.drivers.dynamixel.models import model_named
@@ -24,6 +24,7 @@ from continuum_robot.drivers.odri_can.telemetry import Telemetry
 from continuum_robot.drivers.rokubi_serial import codec as rokubi
 from continuum_robot.drivers.servo_bus import Framing, ShortFraming
 from continuum_robot.drivers.simulated_link import codec as link
+from continuum_robot.drivers.slcan_bus import SlcanBus
 from continuum_robot.drivers.string_encoder_serial import codec as strings
 from continuum_robot.drivers.string_encoder_serial.device import StringTracker
 from continuum_robot.drivers.string_encoder_serial.settings import EncoderString, StringEncoderSerial

@@ -191,9 +191,9 @@ def move_every_control(hand: Hand, page: Page, probe: Probe, stack: ComposedStac
     # Push
     hand.open("Push")
     hand.choose("the robot should", "hold", lambda: parameter("reference_source", "reaction.strategy") == "hold")
-    place_mm = hand.slide("place, mm from base", 0.95, lambda value: 180 < value < 200)
+    place_mm = hand.slide("place, mm", 0.95, lambda value: 180 < value < 200)
     force_n = hand.slide("force, N", 0.98, lambda value: value > 0.45)
-    angle = np.deg2rad(hand.slide("direction, ° from +x", 0.25, lambda value: 70 < value < 110))
+    angle = np.deg2rad(hand.slide("direction, °", 0.25, lambda value: 70 < value < 110))
     hand.slide("for, s", 0.4, lambda value: 3.0 < value < 6.0)
     probe.received["reaction_state"].clear()
     hand.press("Push", lambda: page._commander.pushed is not None)

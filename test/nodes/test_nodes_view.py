@@ -387,3 +387,25 @@ def test_slow_drawing_leaves_time_to_send(tmp_path: Path, monkeypatch: pytest.Mo
         draw_s = 0.1
         monkeypatch.setattr(page.scene, "draw", lambda *_arguments: time.sleep(draw_s))
         assert page.frame() >= draw_s
+
+
+@pytest.fixture
+def phone(browser: Browser) -> Iterator[Browser]:
+    resize = partial(browser.call, "Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, mobile=False)
+    resize(width=390, height=844)
+    yield browser
+    resize(width=1280, height=800)
+
+
+def test_on_a_phone_the_stop_is_on_top_and_the_panel_below_the_robot(phone: Browser) -> None:
+    found = phone.wait_for(
+        "(() => { const box = e => e.getBoundingClientRect();"
+        " const stop = box([...document.querySelectorAll('button')].find(e => e.innerText === 'EMERGENCY STOP'));"
+        " const panel = box(document.querySelector('[style*=\"20em\"]'));"
+        " return panel.width >= 389 && [stop.top, stop.right, panel.top] })()",
+        LONG_S,
+    )
+    top, right, panel_top = found
+    assert 0 <= top < 60
+    assert right <= 390
+    assert panel_top > 0.45 * 844

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import functools
 import importlib
 import inspect
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from continuum_robot import messages
 from continuum_robot.errors import DeviceError, ParameterError, missing_package
 from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
 from continuum_robot.robot.file.whole_file import make_folder
@@ -30,9 +33,15 @@ def part(name: str) -> ModuleType:
     """A module of app/, imported when its command runs: ROS 2, CasADi and matplotlib take a second."""
     try:
         with _interrupts_wait():
-            return importlib.import_module(f"continuum_robot.app.{name}")
+            module = importlib.import_module(f"continuum_robot.app.{name}")
     except ModuleNotFoundError as error:
-        raise missing_package(error) from None
+        if not messages.are_missing(error):
+            raise missing_package(error) from None
+        messages.build(functools.partial(typer.echo, err=True))
+        return part(name)
+    if "continuum_robot.msg" in sys.modules:
+        messages.check()
+    return module
 
 
 @contextlib.contextmanager

@@ -138,6 +138,23 @@ def workspace(
     part("workspace").run_workspace([robot, *(compare or [])], options, plot, json_file, where=where)
 
 
+def compare(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="A published result (YAML), or the name of a shipped one.")
+    ],
+    plot: Annotated[Path | None, file_option("PNG", "Draw the shapes here, of one file.")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Judge a published static shape by two engines that share no mechanics.
+
+    The file holds the publication, its robot, loads, result and tolerance; config/published has examples. The rod's
+    energy and the Cosserat boundary-value problem solve the same case. The result holds if both are within its
+    tolerance. It does not hold if both agree with each other ten times better than with it. Otherwise the engines
+    disagree, and nothing is said about the publication. Exit code 1: it does not hold, or the engines disagree.
+    """
+    raise typer.Exit(part("compare").run_compare(files, plot, json_file))
+
+
 def identify_geometry(
     robot: RobotArgument,
     data: Annotated[Path, typer.Option(metavar="CSV", help="Recording in which one tendon at a time is pulled.")],

@@ -101,6 +101,18 @@ class Playback:
         simulated = state.simulated or self.run.simulated
         return replace(state, time_s=time_s, age_s=state.silent_s, in_lockstep=False, simulated=simulated)
 
+    def moments(self) -> list[tuple[float, str]]:
+        """When a contact began or a fault was latched, s, and which."""
+        found: list[tuple[float, str]] = []
+        for topic in ("contact", "stack_status"):
+            before: set[str] = set()
+            for index, time_ns in enumerate(self._times.get(topic, ())):
+                message = self._message(topic, index)
+                now = set(message.faults) if topic == "stack_status" else {topic} if message.in_contact else set()
+                found += [(max(0.0, 1e-9 * (time_ns - self.begin_ns)), what) for what in sorted(now - before)]
+                before = now
+        return sorted(found)
+
     @property
     def base_frame(self) -> str:
         """The frame of shapes."""

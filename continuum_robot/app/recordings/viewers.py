@@ -22,9 +22,9 @@ from continuum_robot.app.recordings.dataset import imported, unused
 from continuum_robot.app.recordings.playback import Playback
 from continuum_robot.app.recordings.reading import Bag, open_bag, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, open_run
-from continuum_robot.app.view import colors
 from continuum_robot.errors import ParameterError, missing_package
 from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.models import colors
 from continuum_robot.models.drawing import Geometry, desired_coefficients
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.recordings.mcap_file import METADATA_NAME, PROFILE
@@ -181,12 +181,12 @@ def _paths(path: dict[str, Any], played: Playback) -> Iterator[dict[str, Any]]:
     if count is None:  # nothing was recorded on it
         yield path | {"value": _recorded(path["value"], played)}
     elif index == 0:
-        for number in range(count):
-            color = colors.CURVES[number % len(colors.CURVES)]
+        tendons = colors.tendon_colors(played.robot)
+        for number, color in enumerate(tendons if count == len(tendons) else colors.series_colors(count)):
             yield path | {
                 "value": _recorded(f"/{topic}.{field}[{number}]", played),
                 "label": f"{topic}/{field}[{number}]",
-                "color": color,
+                "color": colors.css(color),
             }
 
 
@@ -258,7 +258,7 @@ def _log_shapes(rr: Any, stream: Any, played: Playback) -> None:
     for time_s, state in _frames(played):
         stream.set_time("time", duration=time_s)
         geometry = drawing.geometry(state.coefficients)
-        actual = rr.LineStrips3D(_lines(geometry), radii=drawing.tube_radius_m, colors=colors.ACTUAL)
+        actual = rr.LineStrips3D(_lines(geometry), radii=drawing.tube_radius_m, colors=colors.MEASURED)
         stream.log("robot/backbone", actual)
         if len(geometry.disks):
             disks = rr.Cylinders3D(

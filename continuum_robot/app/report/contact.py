@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuum_robot.app.recordings.reading import Recording, Series
-from continuum_robot.app.report.plots import LIMIT, MEASURED, TIME, WANTED, Moments, mark_faults
+from continuum_robot.app.report.plots import NOTHING, TIME, Events
 from continuum_robot.estimation.contact.kind import UNKNOWN, in_words, kind_of
-from continuum_robot.experiments.plotting import figure
+from continuum_robot.experiments.plotting import DETECTED, LIMIT, TRUE, figure, legend_above
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
@@ -136,47 +136,47 @@ def _paired(contact: Series, truth: Series) -> tuple[NDArray[np.intp], NDArray[n
     return np.flatnonzero(both), nearest[both]
 
 
-def draw_contact(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+def draw_contact(recording: Recording, robot: Robot, folder: Path, events: Events = NOTHING) -> Path:
     """Plot residual against threshold, estimated beside true force, and the location, to ``contact.png``."""
     contact, truth, file = recording.series(CONTACT), recording.topics.get(TRUTH), folder / "contact.png"
     time_s = contact.stamp_s
     detected = contact["in_contact"][:, 0] > 0
-    with figure(file, f"{robot.name}: contact (grey: true)", 3, sharex=True, size=(9.0, 8.5)) as (_, axes):
+    with figure(file, f"{robot.name}: contact (grey: truly touched)", 3, sharex=True, size=(9.0, 8.5)) as (_, axes):
         upper, middle, lower = axes
         for start_s, end_s in true_intervals(truth) if truth is not None else []:
             for axis in axes:
                 axis.axvspan(start_s, end_s, color="0.9", lw=0)
-        upper.semilogy(time_s, contact["ratio"][:, 0], color=MEASURED, lw=0.8)
-        upper.axhline(1.0, color=LIMIT, ls="--", lw=1, label="contact threshold")
+        upper.semilogy(time_s, contact["ratio"][:, 0], **DETECTED)
+        upper.axhline(1.0, **LIMIT, label="contact threshold")
         for number, (start_s, end_s) in enumerate(detected_intervals(contact)):
             label = None if number else "reported"
-            upper.plot([start_s, end_s], [1.0, 1.0], color=WANTED, lw=4, alpha=0.7, label=label)
+            upper.plot([start_s, end_s], [1.0, 1.0], **DETECTED | {"linewidth": 4}, label=label)
         upper.set_ylabel("largest residual / threshold")
         upper.set_ylim(bottom=1e-2)
         for column, style in enumerate(("-", "--")):
             name = "xy"[column]
             if truth is not None:
                 value = np.where(truth["in_contact"][:, 0] > 0, truth["wrench"][:, column], np.nan)
-                middle.plot(truth.stamp_s, value, color=WANTED, ls=style, lw=1.6, label=f"true {name}")
+                middle.plot(truth.stamp_s, value, **TRUE, ls=style, label=f"true {name}")
             value = np.where(detected, contact["wrench"][:, column], np.nan)
-            middle.plot(time_s, value, color=MEASURED, ls=style, lw=0.9, label=f"estimated {name}")
+            middle.plot(time_s, value, **DETECTED, ls=style, label=f"estimated {name}")
         middle.set_ylabel("force at the contact in N")
         found = detected & (contact["location_observable"][:, 0] > 0)
         place = 1e3 * np.where(found, contact["arc_length"][:, 0], np.nan)
         spread = 1e3 * np.where(found, contact["arc_length_deviation"][:, 0], np.nan)
-        lower.fill_between(time_s, place - spread, place + spread, color=MEASURED, alpha=0.25, lw=0)
-        lower.plot(time_s, place, color=MEASURED, lw=0.9, label="found, ± one standard deviation")
+        lower.fill_between(time_s, place - spread, place + spread, color=DETECTED["color"], alpha=0.25, lw=0)
+        lower.plot(time_s, place, **DETECTED, label="found, ± one standard deviation")
         if truth is not None:
             at = np.where(truth["in_contact"][:, 0] > 0, truth["arc_length"][:, 0], np.nan)
-            lower.plot(truth.stamp_s, 1e3 * at, color=WANTED, lw=1.6, label="true")
+            lower.plot(truth.stamp_s, 1e3 * at, **TRUE, label="true")
         for disk_m in robot.disk_arc_lengths_m:
             lower.axhline(1e3 * disk_m, color="0.85", lw=0.6, zorder=0)
         lower.set_ylim(0, 1e3 * robot.length_m * 1.25)
         lower.set_ylabel("arc length of the contact in mm")
         lower.set_xlabel(f"{TIME}  (thin lines: disks)")
-        for axis in axes:  # above the panel, where it hides no curve
-            axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, ncols=4)
-        mark_faults(axes, faults)
+        for axis in axes:
+            legend_above(axis)
+        Events(events.faults).mark(axes)  # contacts are all that is drawn
     return file
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,55 @@ from continuum_robot.app.report.numbers import (
     periods_s,
     responses_s,
 )
-from continuum_robot.experiments.plotting import COLOURS, figure, legend_below
+from continuum_robot.experiments.plotting import (
+    COLOURS,
+    DESIRED,
+    DETECTED,
+    FAULT,
+    LIMIT,
+    MEASURED,
+    figure,
+    legend_above,
+)
+from continuum_robot.models.colors import css, tendon_colors
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.making import robot_model
 from continuum_robot.robot.description import Robot
 
 Vector = NDArray[np.float64]
 
-MEASURED, WANTED, LIMIT, FAULT = COLOURS[0], COLOURS[1], "0.5", "#c92a2a"
 TIME = "time since the recording began in s"
 """One zero of time for all pictures and for the times in metrics.json."""
 
-Moments = Sequence[tuple[float, str]]
 _WIDTH = 9.0
 
 
-def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+@dataclass(frozen=True)
+class Events:
+    """What is marked on every axis of time: faults by moment and name, detected contacts by begin and end, s."""
+
+    faults: Sequence[tuple[float, str]] = ()
+    contacts: Sequence[tuple[float, float]] = ()
+
+    def mark(self, axes: Any) -> None:
+        """Begin axes of time at 0; draw a line at each fault with its name in the topmost panel, a band a contact."""
+        for axis in axes:
+            axis.set_xlim(left=0.0)
+            for begin_s, end_s in self.contacts:
+                axis.axvspan(begin_s, end_s, color=DETECTED["color"], alpha=0.15, lw=0)
+            for at_s, _ in self.faults:
+                axis.axvline(at_s, **FAULT)
+        for at_s, name in self.faults:
+            axes[0].text(
+                at_s, 0.02, f" {name}", color=FAULT["color"], rotation=90, ha="right", va="bottom", fontsize=8,
+                transform=axes[0].get_xaxis_transform(),
+            )  # fmt: skip
+
+
+NOTHING = Events()
+
+
+def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, events: Events = NOTHING) -> Path:
     """Plot desired and measured Clarke coordinates and their error, a row a coordinate, to ``tracking.png``."""
     time_s, count, file = tracking.first_s + tracking.time_s, tracking.measured.shape[1], folder / "tracking.png"
     look: dict[str, Any] = {"sharex": True, "squeeze": False, "size": (_WIDTH, 1.0 + 2.6 * count)}
@@ -45,12 +79,10 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moment
         for index in range(count):
             name = robot.part_names[index] if tracking.modes else clarke_name(index, count)
             upper, lower = axes[2 * index, 0], axes[2 * index + 1, 0]
-            upper.plot(time_s, 1e3 * tracking.desired[:, index], color=WANTED, lw=1.6, label="reference")
-            upper.plot(time_s, 1e3 * tracking.measured[:, index], color=MEASURED, lw=0.9, label="measured")
+            upper.plot(time_s, 1e3 * tracking.desired[:, index], **DESIRED, label="reference")
+            upper.plot(time_s, 1e3 * tracking.measured[:, index], **MEASURED, label="measured")
             upper.set_ylabel(f"{name} in mm")
-            upper.legend(loc="upper right", ncols=2)
-            upper.margins(y=0.25)
-            lower.plot(time_s, 1e6 * tracking.error[:, index], color="black", lw=0.6)
+            lower.plot(time_s, 1e6 * tracking.error[:, index], **MEASURED)
             lower.set_ylabel("error in µm")
             lower.text(
                 0.995, 0.94, f"RMSE {1e6 * tracking.rmse[index]:.1f} µm", transform=lower.transAxes, ha="right",
@@ -63,39 +95,29 @@ def draw_tracking(tracking: Tracking, robot: Robot, folder: Path, faults: Moment
                 within = 1e6 * tracking.error[evaluated, index]
                 reach = max(1.0, 1.3 * float(np.abs(within).max()))
                 lower.set_ylim(-reach, reach)
-        mark_faults(axes[:, 0], faults)
+        legend_above(axes[0, 0])
+        events.mark(axes[:, 0])
         axes[-1, 0].set_xlabel(f"{TIME}  (grey: start-up blend, left out of the errors)")
     return file
 
 
-def mark_faults(axes: Any, faults: Moments) -> None:
-    """Draw a line at each fault, its name in the topmost panel."""
-    for at_s, name in faults:
-        for axis in axes:
-            axis.axvline(at_s, color=FAULT, lw=1.2, ls="-.")
-        axes[0].text(
-            at_s, 0.02, f" {name}", color=FAULT, rotation=90, ha="right", va="bottom", fontsize=8,
-            transform=axes[0].get_xaxis_transform(),
-        )  # fmt: skip
-
-
-def draw_tip(tip: TipTracking, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+def draw_tip(tip: TipTracking, robot: Robot, folder: Path, events: Events = NOTHING) -> Path:
     """Plot the true place of the tip, the reference's, and their distance, to ``tip.png``."""
     file = folder / "tip.png"
     title = f"{robot.name}: true tip of the simulated robot, RMSE {1e3 * tip.rmse_m:.2f} mm"
     with figure(file, title, 4, sharex=True, size=(_WIDTH, 7.5)) as (_, axes):
         for index, (axis, name) in enumerate(zip(axes, "xyz", strict=False)):
-            axis.plot(tip.time_s, 1e3 * tip.desired[:, index], color=WANTED, lw=1, ls="--", label="reference")
-            axis.plot(tip.time_s, 1e3 * tip.measured[:, index], color=MEASURED, lw=1, label="true")
+            axis.plot(tip.time_s, 1e3 * tip.desired[:, index], **DESIRED, label="reference")
+            axis.plot(tip.time_s, 1e3 * tip.measured[:, index], **MEASURED, label="true")
             axis.set_ylabel(f"{name} in mm")
-        axes[3].plot(tip.time_s, 1e3 * np.linalg.norm(tip.desired - tip.measured, axis=1), color=MEASURED, lw=1)
+        axes[3].plot(tip.time_s, 1e3 * np.linalg.norm(tip.desired - tip.measured, axis=1), **MEASURED)
         axes[3].set(xlabel=TIME, ylabel="distance in mm")
-        axes[0].legend(loc="upper right", ncols=2)
-        mark_faults(axes, faults)
+        legend_above(axes[0])
+        events.mark(axes)
     return file
 
 
-def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+def draw_tensions(recording: Recording, robot: Robot, folder: Path, events: Events = NOTHING) -> Path:
     """Plot measured and commanded tension of every tendon with the limits, a panel a segment, to ``tensions.png``."""
     states, limits = recording.series("tendon_states"), robot.limits
     measured, commanded = states["tension"], states["commanded_tension"]
@@ -105,43 +127,40 @@ def draw_tensions(recording: Recording, robot: Robot, folder: Path, faults: Mome
         most_n, least_n = (limits.each(key, robot.tendon_count) for key in ("maximum_n", "least_n"))
         lines = np.array([least_n, most_n] if highest > 0.5 * most_n.min() else [least_n])
     values = measured, commanded, lines
-    return _draw_tendons(states.stamp_s, values, robot, "tension in N", folder / "tensions.png", faults)
+    return _draw_tendons(states.stamp_s, values, robot, "tension in N", folder / "tensions.png", events)
 
 
-def draw_displacements(recording: Recording, robot: Robot, folder: Path, faults: Moments = ()) -> Path:
+def draw_displacements(recording: Recording, robot: Robot, folder: Path, events: Events = NOTHING) -> Path:
     """Plot measured and commanded displacement of every tendon, a panel a segment, to ``displacements.png``."""
     states = recording.series("tendon_states")
     values = 1e3 * states["displacement"], 1e3 * states["commanded_displacement"], np.zeros((0, robot.tendon_count))
-    return _draw_tendons(states.stamp_s, values, robot, "displacement in mm", folder / "displacements.png", faults)
+    return _draw_tendons(states.stamp_s, values, robot, "displacement in mm", folder / "displacements.png", events)
 
 
 def _draw_tendons(
-    time_s: Vector, values: tuple[Vector, Vector, Vector], robot: Robot, label: str, file: Path, faults: Moments
+    time_s: Vector, values: tuple[Vector, Vector, Vector], robot: Robot, label: str, file: Path, events: Events
 ) -> Path:
     """A panel a segment of measured and commanded values, (k, N), and limits, (l, N); what is empty is not drawn."""
     (measured, commanded, limits), groups = values, robot.tendon_groups
     look: dict[str, Any] = {"sharex": True, "sharey": True, "squeeze": False, "size": (_WIDTH, 1.0 + 3.2 * len(groups))}
-    colours = mpl.colormaps["viridis"]
+    tints = [css(color) for color in tendon_colors(robot)]
     shown = f"measured (solid){', commanded (dotted)' if commanded.size else ''}"
     shown += ", limits (dashed)" if limits.size else ""
     with figure(file, f"{robot.name}: {shown}", len(groups), **look) as (_, axes):
         for axis, (part, tendons) in zip(axes[:, 0], groups.items(), strict=True):
-            count = tendons.stop - tendons.start
-            for tendon in range(count):
-                colour, index = colours(0.9 * tendon / max(1, count - 1)), tendons.start + tendon
-                axis.plot(time_s, measured[:, index], color=colour, lw=0.8, label=f"{tendon + 1}")
+            for index in range(tendons.start, tendons.stop):
+                axis.plot(time_s, measured[:, index], color=tints[index], lw=0.8, label=f"tendon {index + 1}")
                 if commanded.size:
-                    axis.plot(time_s, commanded[:, index], color=colour, lw=0.8, ls=":")
+                    axis.plot(time_s, commanded[:, index], color=tints[index], lw=0.8, ls=":")
             for limit in np.unique(limits[:, tendons]):
-                axis.axhline(limit, color=LIMIT, lw=1, ls="--")
+                axis.axhline(limit, **LIMIT)
             axis.set_title(part, loc="left")
             axis.set_ylabel(label)
-            axis.legend(title="tendon", loc="upper right", ncols=count)
-            axis.margins(x=0.01)
+            legend_above(axis)
         if limits.size:  # tensions: of all panels, which have one scale
-            axes[0, 0].set_ylim(bottom=0, top=axes[0, 0].get_ylim()[1] * 1.25)
+            axes[0, 0].set_ylim(bottom=0)
         axes[-1, 0].set_xlabel(TIME)
-        mark_faults(axes[:, 0], faults)
+        events.mark(axes[:, 0])
     return file
 
 
@@ -172,11 +191,11 @@ def _histogram(axis: Any, values: Vector, label: str) -> None:
     if edges[-1] <= edges[0]:
         edges = edges[0] + np.linspace(-1.0, 1.0, 80)
     outside = int(np.sum((values < edges[0]) | (values > edges[-1])))
-    axis.hist(values, bins=edges, color=MEASURED)
+    axis.hist(values, bins=edges, color=COLOURS[0])
     axis.set_yscale("log")
     for fraction, style in ((50, "-"), (99, "--")):
         axis.axvline(np.percentile(values, fraction), color="black", lw=1, ls=style, label=f"p{fraction}")
-    axis.legend(title=f"max {values.max():.0f} µs\n{outside} outside")
+    legend_above(axis, title=f"max {values.max():.0f} µs, {outside} outside")
 
 
 def clarke_name(index: int, count: int) -> str:
@@ -229,7 +248,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
             half = max((high - low) / 2, 0.2e3 * robot.length_m)
             setter((low + high) / 2 - half, (low + high) / 2 + half)
         spans = [high - low for low, high in (axis.get_xlim(), axis.get_ylim(), axis.get_zlim())]
-        axis.set_box_aspect(spans)
+        axis.set_box_aspect(spans, zoom=0.85)  # room for the labels, which the layout does not know
         for name, span in zip("xyz", spans, strict=True):  # an axis seen at an angle has room for few numbers
             axis.locator_params(axis=name, nbins=max(2, round((4 if name == "y" else 8) * span / max(spans))))
         low, high = axis.get_ylim()
@@ -241,7 +260,7 @@ def draw_shapes(recording: Recording, robot: Robot, folder: Path, count: int = 5
         axis.view_init(elev=18, azim=-70)
         if robot.gravity_m_per_s2[2] > 0:
             axis.invert_zaxis()
-        legend_below(sheet, axis, len(moments))
+        sheet.legend(loc="outside center right")
     return file
 
 
@@ -257,7 +276,7 @@ def _draw_parts(name: str, drawing: Drawing, times_s: Vector, coefficients: Vect
             for tendon in geometry.tendons:
                 axis.plot(1e3 * tendon[:, 0], 1e3 * tendon[:, 2], color=colour, lw=0.6, ls=":")
         axis.set(aspect="equal", xlabel="x in mm", ylabel="z in mm")
-        axis.legend()
+        legend_above(axis)
     return file
 
 

@@ -13,9 +13,17 @@ from rich.console import Console
 from continuum_robot.app.output import say, write_json
 from continuum_robot.app.recordings.reading import Recording, read_recording
 from continuum_robot.app.recordings.run import RecordedRun, fault_moments, open_run, recorded_facts
-from continuum_robot.app.report.contact import CONTACT, TRUTH, contact_lines, contact_numbers, draw_contact
+from continuum_robot.app.report.contact import (
+    CONTACT,
+    TRUTH,
+    contact_lines,
+    contact_numbers,
+    detected_intervals,
+    draw_contact,
+)
 from continuum_robot.app.report.numbers import metrics, track, track_tip
 from continuum_robot.app.report.plots import (
+    Events,
     draw_displacements,
     draw_shapes,
     draw_tensions,
@@ -79,21 +87,25 @@ def write_report(
         tip = track_tip(recording.series(TRUE_SHAPE), recording.series("clarke_reference"), robot, blend_s)
     numbers = {"robot": robot.name, **metrics(recording, tracking, tip), **contact_numbers(recording), **facts}
     write_json(folder / "metrics.json", numbers)
-    faults = fault_moments(bag, recording.origin_ns, recording.namespace)
+    detected = recording.topics.get(CONTACT)
+    events = Events(
+        fault_moments(bag, recording.origin_ns, recording.namespace),
+        detected_intervals(detected) if detected is not None and len(detected) else (),
+    )
     try:
-        plots = [draw_tensions(recording, robot, folder, faults)]
+        plots = [draw_tensions(recording, robot, folder, events)]
         if robot.takes_displacements:
-            plots.append(draw_displacements(recording, robot, folder, faults))
+            plots.append(draw_displacements(recording, robot, folder, events))
         if timed:
             plots.append(draw_timing(recording, numbers, folder))
         if tracking is not None:
-            plots.insert(0, draw_tracking(tracking, robot, folder, faults))
+            plots.insert(0, draw_tracking(tracking, robot, folder, events))
         if tip is not None:
-            plots.append(draw_tip(tip, robot, folder, faults))
+            plots.append(draw_tip(tip, robot, folder, events))
         if len(seen_shapes(recording)[0]):
             plots.append(draw_shapes(recording, robot, folder))
         if CONTACT in recording.topics and len(recording.topics[CONTACT]) > 1:
-            plots.append(draw_contact(recording, robot, folder, faults))
+            plots.append(draw_contact(recording, robot, folder, events))
     except OSError as error:
         problem = f"cannot be written ({error.strerror or error})"
         raise RecordingError(Path(error.filename or folder), problem, "Make room on the disk") from error

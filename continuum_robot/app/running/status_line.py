@@ -60,11 +60,11 @@ def render(state: RobotState, hardware: str, elapsed_s: float, duration_s: float
     error_um = 1e6 * np.abs(state.reference_m - state.clarke_m) if comparable else np.zeros(0)
     tension = state.tension_n[np.isfinite(state.tension_n)]
     loop = state.loop
-    cells: dict[str, Any] = {
-        "state": words,
-        "devices": hardware,
-        "loop": f"{_number(loop.rate_hz, '.1f')} Hz, {_number(loop.missed_percent, '.2f')} % missed",
-        "response": f"{_number(loop.response_p50_us, '.0f')} µs, p99 {_number(loop.response_p99_us, '.0f')}",
+    cells: dict[str, Any] = {"state": words, "devices": hardware}
+    if math.isfinite(loop.rate_hz):  # in lock-step there is none
+        cells["loop"] = f"{loop.rate_hz:.1f} Hz, {_number(loop.missed_percent, '.2f')} % missed"
+        cells["response"] = f"{_number(loop.response_p50_us, '.0f')} µs, p99 {_number(loop.response_p99_us, '.0f')}"
+    cells |= {
         "error": f"{_number(float(error_um.max()) if error_um.size else math.nan, '.0f')} µm",
         "tensions": f"{tension.min():.2f} to {tension.max():.2f} N" if tension.size else "–",
     }

@@ -52,7 +52,7 @@ def draw(
                     _compare(across[column], places, ticks, _values(rows, metric), ended, medians=key in in_grid)
                 axes[-1][column].set_xlabel(_broken(key))
             for across, metric in zip(axes, metrics, strict=True):
-                across[0].set_ylabel(metric)
+                across[0].set_ylabel(f"{metric[:-2]} in mm" if metric.endswith("_m") else metric)
             legend_below(drawing, axes[0][0])
     except OSError as error:
         raise unwritten(file, error) from error
@@ -81,7 +81,8 @@ def _compare(
 
 
 def _values(rows: Sequence[Mapping[str, Any]], metric: str) -> Vector:
-    return np.array([np.nan if row.get(metric) is None else row[metric] for row in rows], dtype=float)
+    values = np.array([np.nan if row.get(metric) is None else row[metric] for row in rows], dtype=float)
+    return 1e3 * values if metric.endswith("_m") else values
 
 
 def _places(values: Sequence[Any]) -> tuple[Vector, list[str]]:

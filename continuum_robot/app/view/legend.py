@@ -11,13 +11,12 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import ContactState, RobotState
-from continuum_robot.app.view import colors
 from continuum_robot.app.view.gui import show
 from continuum_robot.app.view.scene import force_words, pair_words
 from continuum_robot.app.view.steering_range import Unit, reach_of, unit_of
 from continuum_robot.estimation.contact.kind import in_words
+from continuum_robot.models import colors
 from continuum_robot.robot.description import Robot
-from continuum_robot.robot.reading_thresholds import spread
 
 _COLUMNS = 4
 
@@ -25,21 +24,21 @@ _COLUMNS = 4
 class Legend:
     """The legend, in the container that is open; of several robots with the numbers of each under its name."""
 
-    def __init__(self, server: viser.ViserServer, robots: Sequence[Robot], names: Sequence[str]) -> None:
+    def __init__(
+        self, server: viser.ViserServer, robots: Sequence[Robot], names: Sequence[str], limit_n: float
+    ) -> None:
         self._robots = [(reach_of(robot).short_names, unit_of(robot)) for robot in robots]
         self._names = names if len(robots) > 1 else [""]
-        limits = robots[0].limits
-        tendons = robots[0].tendon_count
-        self._limit = "" if limits is None else f" (limit {spread(limits.each('maximum_n', tendons))} N)"
+        self._limit_n = limit_n
         self._text = server.gui.add_html("")
 
-    def update(self, snapshots: Sequence[RobotState], scale_end_n: float) -> None:
+    def update(self, snapshots: Sequence[RobotState]) -> None:
         """Bring it up to date."""
         each = [
             _title(name, number) + numbers(snapshot, *robot)
             for number, (name, snapshot, robot) in enumerate(zip(self._names, snapshots, self._robots, strict=True))
         ]
-        show(self._text, "content", legend("".join(each), scale_end_n, self._limit))
+        show(self._text, "content", legend("".join(each), self._limit_n))
 
 
 def _title(name: str, number: int) -> str:
@@ -48,10 +47,10 @@ def _title(name: str, number: int) -> str:
     return f"<b>{html.escape(name)}</b> ({how} curves)" if name else ""
 
 
-def legend(robots: str, scale_end_n: float, limit: str = "") -> str:
+def legend(robots: str, limit_n: float) -> str:
     """What is seen and how large it is, as HTML; ``robots``: the numbers of each, HTML."""
     keys = (
-        (colors.ACTUAL, "robot as measured"),
+        (colors.MEASURED, "robot as measured"),
         (colors.DESIRED, "desired shape"),
         (colors.TRAIL, "path of the tip"),
         (colors.CONTACT, "detected contact, its place"),
@@ -62,10 +61,10 @@ def legend(robots: str, scale_end_n: float, limit: str = "") -> str:
     )
     return (
         f'<div class="cr-note"><div class="cr-keys">{rows}<div>axes x y z: red green blue</div></div>'
-        f"Tendons are coloured by their tension{limit}:"
-        f'<div class="cr-scale" style="background:{colors.scale_css()}"></div>'
-        f'<div class="cr-ends"><span>0 N, slack</span><span>{scale_end_n / 2:g}</span>'
-        f"<span>{scale_end_n:g} N</span></div>{robots}</div>"
+        "Tendons: lines by tension, dots as in the plots:"
+        f'<div class="cr-scale" style="background:{colors.tension_scale_css()}"></div>'
+        f'<div class="cr-ends"><span>0 N, slack</span><span>{limit_n / 4:g}</span>'
+        f"<span>limit {limit_n:g} N</span></div>{robots}</div>"
     )
 
 

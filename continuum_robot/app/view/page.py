@@ -57,8 +57,8 @@ class Page(ServedPage):
             self._commander.report(self.frames_hz, self.clients, self.refusals.count)
         return snapshots
 
-    def _draw(self, end_n: float) -> float:
-        self.shown[0].draw(self.snapshot, end_n, self._link.messages[OBSTACLES_TOPIC], self._commander.pushed)
+    def _draw(self) -> float:
+        self.shown[0].draw(self.snapshot, self.limit_n, self._link.messages[OBSTACLES_TOPIC], self._commander.pushed)
         return self.snapshot.time_s
 
     def close(self) -> None:

@@ -17,28 +17,37 @@ from continuum_robot.app.view.controls.stage import StageSliders
 from continuum_robot.app.view.controls.status import Status, banner
 from continuum_robot.app.view.controls.steering import Steering
 from continuum_robot.app.view.controls.targets import PlaneTarget, TipTarget
+from continuum_robot.app.view.curves import TICKS_STYLE
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.models.robot_model import RobotModel
 
 STYLE = """<style>
+:root{--cr-dim:color-mix(in srgb,var(--mantine-color-text) 72%,transparent)}
 .cr-banner{margin:0 12px 8px;padding:8px 10px;border-radius:6px;font-size:13px;line-height:1.35;color:#fff}
-.cr-banner b{font-size:15px} .cr-note{font-size:12px;line-height:1.4;color:#555;padding:2px 12px}
+.cr-banner b{font-size:15px}
+.cr-note{font-size:12px;line-height:1.4;color:var(--cr-dim);padding:2px 12px}
 .cr-answer{min-height:36px}
 .cr-scale{height:12px;border-radius:3px} .cr-ends{display:flex;justify-content:space-between;font-size:11px}
-.cr-ticks{margin-top:-7px;color:#555;font-size:10px}
 .cr-key{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}
 .cr-table{font-size:11.5px;overflow:hidden;border-collapse:collapse;width:100%}
 .cr-table td{padding:0 5px 0 0;white-space:nowrap}
+[style*="min-height: 0"]:has(.cr-stop){overflow:clip!important}
+div:has(> .cr-stop) + div{position:sticky;top:0;z-index:5;background:var(--mantine-color-body)}
 div:has(> .cr-stop) + div button{min-height:68px;font-size:22px;font-weight:800;letter-spacing:.5px}
 .cr-keys{display:grid;grid-template-columns:1fr 1fr;gap:0 8px;line-height:1.25}
 .cr-title{white-space:nowrap;overflow:hidden;text-overflow:ellipsis;
-font-size:11.5px;line-height:1.3;color:#555;padding:5px 8px 0 10px}
-.cr-title b{color:#222;font-size:12.5px}
+font-size:11.5px;line-height:1.3;color:var(--cr-dim);padding:5px 8px 0 10px}
+.cr-title b{color:var(--mantine-color-text);font-size:12.5px}
 label,input,.mantine-Text-root{letter-spacing:normal!important}
 input.mantine-NumberInput-input{padding-left:4px;padding-right:2px;font-size:10px}
 canvas{opacity:1!important}
-</style>"""
+/* Of a phone viser's sheet is narrow and high, by styles of its elements. */
+@media (max-width:36em){
+[style*="20em"]{width:100vw!important} [style*="max-height: 60%"]{max-height:52%!important}
+div:has(> .cr-stop) + div{position:fixed;top:0;left:0;right:0;background:none}
+div:has(> .cr-stop) + div button{min-height:52px}}"""
+STYLE += TICKS_STYLE + "</style>"
 
 
 class Panel:

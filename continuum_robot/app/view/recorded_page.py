@@ -25,8 +25,7 @@ from continuum_robot.nodes.base.spinning import StopRequest
 
 _CURVE_STEP_S = DURATION_S / POINTS
 _TRAIL_S, _TRAIL_STEP_S = 5.0, 0.05
-_LOOKED_AT = 300
-"""States of a recording in which the largest tension is sought, so that colours do not change while it plays."""
+_MOST_MOMENTS = 8
 
 
 class RecordedPage(ServedPage):
@@ -36,10 +35,10 @@ class RecordedPage(ServedPage):
         self._runs = runs
         self._filled = -math.inf
         self._shifts: list[float] = []
-        largest_n = max(map(_largest_tension_n, runs))  # first: what cannot be read is said before the page is served
+        for run in runs:
+            run.state(0.0)  # what cannot be read is said before the page is served
         log = logging.getLogger("continuum_robot.view").warning
         super().__init__(options, [run.robot for run in runs], [run.name for run in runs], log)
-        self.largest_n = largest_n
 
     def _make_panel(self) -> None:
         self.panel = _Panel(self._server, self._runs)
@@ -74,9 +73,9 @@ class RecordedPage(ServedPage):
         for number, shown in enumerate(self.shown):
             shown.scene.retrace([state[number] for state in states])
 
-    def _draw(self, end_n: float) -> float:
+    def _draw(self) -> float:
         for shown, run, state in zip(self.shown, self._runs, self.snapshots, strict=True):
-            shown.draw(state, end_n, run["obstacles"])
+            shown.draw(state, self.limit_n, run["obstacles"])
         return float(self.panel.player.time_s)
 
 
@@ -85,10 +84,15 @@ class _Panel:
 
     def __init__(self, server: Any, runs: Sequence[Playback]) -> None:
         server.gui.add_html(STYLE)
-        self.player = Player(server, [run.name for run in runs], [run.duration_s for run in runs])
+        moments = [run.moments() for run in runs]
+        marks_s = [at_s for at_s, _ in moments[0]] if len(runs) == 1 else []
+        self.player = Player(server, [run.name for run in runs], [run.duration_s for run in runs], marks_s)
         self._words = []
-        for run in runs:
-            server.gui.add_html(note(f"{run.name}: {run.robot.name}, {run.duration_s:.1f} s{_cut(run)}"))
+        for run, own in zip(runs, moments, strict=True):
+            seen = "".join(f"; {what} at {at_s:.1f} s" for at_s, what in own[:_MOST_MOMENTS])
+            more = f" and {len(own) - _MOST_MOMENTS} more" if len(own) > _MOST_MOMENTS else ""
+            cut = ", cut off" if run.run.was_cut else ""
+            server.gui.add_html(note(f"{run.name}: {run.robot.name}, {run.duration_s:.1f} s{cut}{seen}{more}"))
             self._words.append(server.gui.add_html(""))
 
     def update(self, snapshots: Sequence[RobotState]) -> None:
@@ -98,16 +102,6 @@ class _Panel:
 
     def close(self) -> None:
         """Nothing is to be given back."""
-
-
-def _cut(run: Playback) -> str:
-    return ", cut off" if run.run.was_cut else ""
-
-
-def _largest_tension_n(run: Playback) -> float:
-    states = [run.state(float(at_s)) for at_s in np.linspace(0.0, run.duration_s, _LOOKED_AT)]
-    known = [float(np.nanmax(one.tension_n)) for one in states if np.isfinite(one.tension_n).any()]
-    return max(known, default=math.nan)
 
 
 def run_view_of_recordings(options: ViewOptions, runs: Sequence[Path]) -> int:

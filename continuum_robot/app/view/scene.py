@@ -12,12 +12,13 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import ContactState, RobotState
-from continuum_robot.app.view import colors, meshes
+from continuum_robot.app.view import meshes
 from continuum_robot.estimation.contact.kind import in_words
 from continuum_robot.geometry import se3
 from continuum_robot.geometry.so3 import quaternion_from_matrix
+from continuum_robot.models import colors
 from continuum_robot.models.drawing import Drawing, Geometry
-from continuum_robot.robot.base_stage import BaseStage
+from continuum_robot.robot.description import Robot
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,8 @@ _FROM, _AT = (1.35, -1.2, 0.85), (0.0, 0.0, 0.45)
 _FROM_UPRIGHT, _AT_UPRIGHT = (2.3, -2.05, 1.45), (0.0, 0.0, -0.9)
 SIDEWAYS = np.array([-_FROM[1], _FROM[0], 0.0]) / math.hypot(*_FROM[:2])
 """To the right for the camera."""
-_AXES = np.array([[225, 40, 40], [60, 180, 60], [40, 80, 225]], dtype=np.uint8)
+_AXES = np.array(colors.AXES, dtype=np.uint8)
+_ANCHORS = (0.01, 0.022)
 
 
 def prepare_world(server: viser.ViserServer, robots: int) -> None:
@@ -59,15 +61,15 @@ class Scene:
     def __init__(
         self,
         server: viser.ViserServer,
+        robot: Robot,
         drawing: Drawing,
         largest_force_n: float,
-        stage: BaseStage | None = None,
         *,
         length_m: float | None = None,
         name: str = "base",
         folder: str = "",
     ) -> None:
-        self._stage, self._folder = stage, folder
+        self._stage, self._folder = robot.base_stage, folder
         self._server, self._drawing, self._scale = server, drawing, 1.0 / (length_m or drawing.length_m)
         self._largest_force_n = largest_force_n
         self._skin_m = float(max([drawing.tube_radius_m, *drawing.disk_radii_m]))
@@ -79,7 +81,7 @@ class Scene:
         self._visible: dict[str, bool] = {}
         self._prepare_base(name)
         zero = np.zeros(drawing.size)
-        self._prepare_robot(drawing.geometry(zero))
+        self._prepare_robot(drawing.geometry(zero), colors.tendon_colors(robot))
         self._prepare_contact()
 
     @property
@@ -88,7 +90,7 @@ class Scene:
         return self._scale
 
     def draw(
-        self, snapshot: RobotState, desired: Array | None, scale_end_n: float, push: tuple[float, Array] | None
+        self, snapshot: RobotState, desired: Array | None, limit_n: float, push: tuple[float, Array] | None
     ) -> None:
         """Bring the scene up to date; call it within ``server.atomic()``."""
         coefficients = snapshot.coefficients
@@ -96,7 +98,7 @@ class Scene:
             return
         geometry = self._drawing.geometry(coefficients)
         tension = snapshot.tension_n if snapshot.tension_n.size else np.full(len(geometry.tendons), np.nan)
-        self._draw_robot(geometry, colors.tension_colors(tension, scale_end_n))
+        self._draw_robot(geometry, colors.tension_colors(tension, limit_n))
         self._draw_desired(desired)
         if self._stage is not None and snapshot.stage.size:
             base = self._stage.pose(snapshot.stage)
@@ -141,9 +143,6 @@ class Scene:
         scene.add_label(f"{robot}/base/name", name, anchor="top-right", font_screen_scale=0.8)
         # Lines and not a frame: browsers move frames a little later than what is drawn from vertices.
         self._lines("tip", np.zeros((3, 2, 3)), np.repeat(_AXES[:, None, :], 2, axis=1), 4.0)
-        self._handles["tip_label"] = scene.add_label(
-            f"{robot}/tip_label", "tip", anchor="bottom-left", font_screen_scale=0.8
-        )
 
     def _lines(self, name: str, points: Array, color: Any, thickness: float, folder: str = "/robot") -> None:
         self._handles[name] = self._server.scene.add_line_segments(
@@ -155,12 +154,12 @@ class Scene:
             f"{self._folder}/robot/{name}", vertices, faces, color=color, **look
         )
 
-    def _prepare_robot(self, geometry: Geometry) -> None:
+    def _prepare_robot(self, geometry: Geometry, tendon_colors: Sequence[colors.Color]) -> None:
         k, drawing = self._scale, self._drawing
         if len(geometry.backbone):
             faces = meshes.tube_faces(len(geometry.backbone))
             vertices = meshes.tube(geometry.backbone, drawing.tube_radius_m) * k
-            self._mesh("backbone", vertices, faces, colors.ACTUAL)
+            self._mesh("backbone", vertices, faces, colors.MEASURED)
             self._mesh("desired", vertices, faces, colors.DESIRED, opacity=0.35, **_WITHOUT_SHADOW)
         if len(geometry.disks):
             vertices, faces = meshes.cylinder()
@@ -177,10 +176,14 @@ class Scene:
             self._mesh("links", vertices, faces, colors.DISK, opacity=0.6, flat_shading=True, side="double")
             self._lines("desired", self._edges(geometry), colors.DESIRED, 2.0)
         if len(geometry.core):
-            self._lines("core", _pieces(geometry.core) * k, colors.ACTUAL, 8.0)
+            self._lines("core", _pieces(geometry.core) * k, colors.MEASURED, 8.0)
         segments = np.concatenate([_pieces(path) for path in geometry.tendons]) * k
         grey = np.broadcast_to(np.array(colors.UNKNOWN, dtype=np.uint8), segments.shape)
         self._lines("tendons", segments, grey, 3.0)
+        self._handles["anchors"] = self._server.scene.add_point_cloud(
+            f"{self._folder}/robot/anchors", _anchors(geometry) * k, np.array(tendon_colors, dtype=np.uint8),
+            point_size=min(max(0.6 * k * self._skin_m, _ANCHORS[0]), _ANCHORS[1]), point_shape="circle",
+        )  # fmt: skip
         self._lines("trail", np.zeros((1, 2, 3)), colors.TRAIL, 2.0, folder="")
 
     def _prepare_contact(self) -> None:
@@ -215,8 +218,8 @@ class Scene:
         origin = geometry.tip[:3, 3] * k
         ends = origin + _TIP_AXES * geometry.tip[:3, :3].T
         self._send("tip", points=np.stack([np.tile(origin, (3, 1)), ends], axis=1))
-        self._send("tip_label", position=origin)
         self._send("tendons", points=np.concatenate([_pieces(path) for path in geometry.tendons]) * k)
+        self._send("anchors", points=_anchors(geometry) * k)
         if len(tints) == len(geometry.tendons) and not np.array_equal(tints, self._tints):
             self._tints = tints
             each = np.repeat(tints, [len(path) - 1 for path in geometry.tendons], axis=0)
@@ -282,7 +285,7 @@ class Scene:
             pose = self._drawing.pose(coefficients, contact.wrench_arc_length_m)
             arrow = self._arrow(pose, pose[:3, :3] @ force)
             self._send("force", points=arrow[None])
-            self._label(now_s, arrow[0], force_words(contact, size_n))
+            self._label(now_s, arrow[0], _amount(contact, size_n))
 
     def _label(self, now_s: float, place: Array, words: str) -> None:
         """The contact in words, now and then: what changes with every frame cannot be read."""
@@ -350,6 +353,11 @@ def _pieces(path: Array) -> Array:
     return np.stack([path[:-1], path[1:]], axis=1)
 
 
+def _anchors(geometry: Geometry) -> Array:
+    """Where the tendons end, (tendons, 3)."""
+    return np.array([path[-1] for path in geometry.tendons])
+
+
 def _watch_camera(client: viser.ClientHandle) -> None:
     client.camera.on_update(_look_over_panel)
 
@@ -373,10 +381,12 @@ def pair_words(contact: ContactState) -> str:
 
 def force_words(contact: ContactState, size_n: float) -> str:
     """A contact in words: how strong, and where."""
-    error = f" ± {contact.force_deviation_n:.2g}" if math.isfinite(contact.force_deviation_n) else ""
-    if math.isfinite(contact.arc_length_m):
-        where = f"at {1e3 * contact.arc_length_m:.0f} mm"
-    else:
-        where = "if at the tip; its place is not observable"
     kind = f", {in_words(contact.kind)}" if contact.kind else ""
-    return f"{contact.state}{kind}: {size_n:.2g}{error} N {where}"
+    where = "" if math.isfinite(contact.arc_length_m) else " if at the tip; its place is not observable"
+    return f"{contact.state}{kind}: {_amount(contact, size_n)}{where}"
+
+
+def _amount(contact: ContactState, size_n: float) -> str:
+    error = f" ± {contact.force_deviation_n:.2g}" if math.isfinite(contact.force_deviation_n) else ""
+    where = f" at {1e3 * contact.arc_length_m:.0f} mm" if math.isfinite(contact.arc_length_m) else ""
+    return f"{size_n:.2g}{error} N{where}"

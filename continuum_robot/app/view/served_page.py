@@ -14,17 +14,16 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-import numpy as np
 import viser
 
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.view import colors
 from continuum_robot.app.view.admission import TOKEN, RefusalLog
 from continuum_robot.app.view.curves import Curves
 from continuum_robot.app.view.guarded_server import HOST, serve
 from continuum_robot.app.view.legend import Legend
 from continuum_robot.app.view.options import ViewOptions
 from continuum_robot.app.view.scene import SIDEWAYS, ObstacleScene, Scene, prepare_world
+from continuum_robot.models import colors
 from continuum_robot.models.drawing import desired_coefficients
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.simulated.obstacles import obstacle_triangles
@@ -50,18 +49,16 @@ class ShownRobot:
     ) -> None:
         self.robot, self.model = robot, robot_model(robot)
         self.drawing = self.model.drawing()
-        self.limit_n = colors.largest_limit_n(robot)
         self.scene = Scene(
-            server, self.drawing, self.model.largest_push_n or 1.0, robot.base_stage,
-            length_m=length_m, name=name, folder=folder,
+            server, robot, self.drawing, self.model.largest_push_n or 1.0, length_m=length_m, name=name, folder=folder
         )  # fmt: skip
         self._obstacles = ObstacleScene(server, self.scene.scale, folder)
         self._world: Any = None
 
-    def draw(self, snapshot: RobotState, scale_end_n: float, world: Any, pushed: Any = None) -> None:
+    def draw(self, snapshot: RobotState, limit_n: float, world: Any, pushed: Any = None) -> None:
         """Show a state; ``world``: the newest message of obstacles, which is converted once."""
         desired = desired_coefficients(self.drawing, self.robot, snapshot.reference_m)
-        self.scene.draw(snapshot, desired, scale_end_n, pushed)
+        self.scene.draw(snapshot, desired, limit_n, pushed)
         if world is not None and world is not self._world:
             self._world = world
             self._obstacles.draw(obstacle_triangles(world))
@@ -83,7 +80,6 @@ class ServedPage(ABC):
             allow_origins=options.allow_origin or (), view_only=options.view_only,
         )  # fmt: skip
         self.address = f"http://{HOST}:{self._server.get_port()}/?{TOKEN}={token}"
-        self.largest_n = math.nan
         self.frames = 0
         self.draws_unseen = False
         self._drawn_s: deque[float] = deque(maxlen=90)
@@ -95,11 +91,11 @@ class ServedPage(ABC):
             prepare_world(self._server, len(robots))
             self.shown = self._show(robots, names)
             self.scene = self.shown[0].scene
-            self._limit_n = max(one.limit_n for one in self.shown)
+            self.limit_n = max(colors.largest_limit_n(robot) for robot in robots)
             self._make_panel()
             side = gui.add_panel()
             with side.add_tab("What you see"):
-                self._legend = Legend(self._server, robots, names)
+                self._legend = Legend(self._server, robots, names, self.limit_n)
                 self._curves = Curves(self._server, robots)
             side.dock_left()
             side.set_width(350)
@@ -127,7 +123,7 @@ class ServedPage(ABC):
         """What is shown next, of each robot; the curves keep it."""
 
     @abstractmethod
-    def _draw(self, end_n: float) -> float:
+    def _draw(self) -> float:
         """Draw the robots; gives the time at which the curves end."""
 
     @property
@@ -156,18 +152,14 @@ class ServedPage(ABC):
         """
         begun_s = time.monotonic()
         self.snapshots = self._take(begun_s)
-        for snapshot in self.snapshots:
-            if snapshot.tension_n.size and np.any(np.isfinite(snapshot.tension_n)):
-                self.largest_n = float(np.nanmax([self.largest_n, np.nanmax(snapshot.tension_n)]))
         watched = self.draws_unseen or self.clients > 0
-        end_n = colors.scale_end(self.largest_n, self._limit_n)
         with self._server.atomic():
             if begun_s - self._words_s > _WORDS_S:
                 self._words_s = begun_s
                 self.panel.update(self.snapshots)
-                self._legend.update(self.snapshots, end_n)
+                self._legend.update(self.snapshots)
             if watched:
-                curves_end_s = self._draw(end_n)
+                curves_end_s = self._draw()
                 if begun_s - self._curves_s > _CURVE_S:
                     self._curves_s = begun_s
                     self._curves.draw(curves_end_s)

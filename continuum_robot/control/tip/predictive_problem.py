@@ -14,11 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import casadi as ca
 import numpy as np
 from numpy.typing import NDArray
 
-from continuum_robot.errors import ParameterError
+from continuum_robot.errors import ParameterError, optional
+
+ca = optional("casadi")
 
 Vector = NDArray[np.float64]
 

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import can
-
 from continuum_robot.drivers.can_bus import BUS_ERRORS, SOCKETCAN, CanLine, can_socket
 from continuum_robot.drivers.odri_can.frame_port import FramePort
-from continuum_robot.errors import DeviceError
+from continuum_robot.errors import DeviceError, optional
 from continuum_robot.stepped.system_calls import CAN_FRAME_BYTES, NOTHING_WAITS, CanFrame
+
+can = optional("can")
 
 SEND_TIMEOUT_S, NEXT_SEND_TIMEOUT_S = 0.02, 0.001
 """Longer than a frame needs, since pyserial calls a write late that was only interrupted. After a failure: a channel

@@ -147,9 +147,9 @@ def noise(
                 axis.set_ylim(-25, 25)
                 amount = f"{LEVELS[level]:g} 1/m" if LEVELS[level] else "no noise"
                 x, y = rmse[level, method]
-                axis.set_title(f"{METHOD_NAMES[method]}, {amount}: {x:.2g}, {y:.2g} N", loc="left", fontsize=8)
-            for side, below in zip(axes[:, 0], axes[-1], strict=True):
-                side.set_ylabel("force in N")
+                axis.set_title(f"{amount}: RMSE {x:.2g}, {y:.2g} N", loc="left")
+            for side, below, method in zip(axes[:, 0], axes[-1], METHODS, strict=True):
+                side.set_ylabel(f"{METHOD_NAMES[method].replace(' ', chr(10), 1)}\nforce in N")
                 below.set_xlabel("time in s")
             legend_below(drawing, axes[0, 0])
         if not windows:

@@ -81,7 +81,7 @@ SWITCH = "CONTINUUM_ROBOT_CYCLE"
 """Environment variable: ``interpreted`` keeps the compiled form from being used."""
 # At 1 kHz the code is never warm: -O2 takes a tenth more time a cycle than -O1, and as much in a tight loop. Without
 # NDEBUG, Python's own assertions take seconds of compiling.
-_FLAGS = ("-O1", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w")
+_FLAGS = ["-O1", "-DNDEBUG", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off", "-fno-strict-aliasing", "-w"]
 _DIRECTIVES = {
     "boundscheck": False,
     "wraparound": False,
@@ -93,6 +93,11 @@ _DIRECTIVES = {
     "binding": False,
     "emit_code_comments": False,
 }
+# One library for every Python from 3.11, the first whose stable interface has buffers.
+_STABLE = sys.version_info >= (3, 11) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+_SUFFIX = f".abi3-{sysconfig.get_platform()}.so" if _STABLE else str(sysconfig.get_config_var("EXT_SUFFIX"))
+if _STABLE:
+    _FLAGS.append("-DPy_LIMITED_API=0x030b0000")
 _STEPPED = "@cython.cfunc\n{0}@cython.nogil\n{0}@cython.exceptval(check=False)"
 
 
@@ -157,7 +162,7 @@ def _file_name(source: str) -> str:
     """Of the library of this source: another one where anything in it is different."""
     made_of = (source, *_FLAGS, str(_DIRECTIVES), _DECLARATIONS)
     key = hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
-    return f"{NAME}-{key}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return f"{NAME}-{key}{_SUFFIX}"
 
 
 def _installed(name: str) -> Path | None:

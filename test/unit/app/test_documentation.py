@@ -60,6 +60,14 @@ def test_links_between_pages_lead_somewhere(file: Path) -> None:
             assert (file.parent / target).exists(), target
 
 
+def test_the_program_of_the_readme_bends_the_robot() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)
+    assert names["robot"].state.clarke_m == pytest.approx([0.002, 0.0, 0.0, 0.001], abs=1e-4)
+
+
 def first_arguments(*functions: str) -> set[str]:
     """Texts that nodes/ passes as topic, service or parameter name to methods of these names."""
     found: set[str] = set()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages import citations, commands, figures, papers
+from pages import citations, commands, figures, papers, trust_page
 from pages.generated import pages_of_code
 from pages.interfaces import parsed
 from pictures import difference, shows_something
@@ -95,12 +95,12 @@ def test_comments_of_an_interface_go_on() -> None:
     ]
 
 
-@pytest.mark.parametrize("draw", figures.FIGURES, ids=lambda draw: draw.__name__)
+@pytest.mark.parametrize("draw", [*figures.FIGURES, *trust_page.FIGURES], ids=lambda draw: draw.__name__)
 def test_figure_is_drawn_and_kept(draw: figures.Drawn, tmp_path: Path) -> None:
     file = draw(tmp_path)
     assert shows_something(file)
     kept = DOCS / "images" / file.name
-    assert difference(file, kept) < 0.02, "run: python -m pages.figures"
+    assert difference(file, kept) < 0.02, "run: python -m pages.figures, or pages.trust_page"
 
 
 def test_citation_file() -> None:
@@ -110,5 +110,7 @@ def test_citation_file() -> None:
     assert {"message", "title", "version", "license"} <= set(cited)
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{cited["version"]}"' in project
+    assert [reference["abbreviation"] for reference in cited["references"]] == list(citations.PAPERS)
     for reference in cited["references"]:
-        assert {"type", "title", "authors"} <= set(reference)
+        assert {"type", "title", "authors", "year", "doi"} <= set(reference)
+        assert "journal" in reference or "conference" in reference or reference["status"] == "preprint"

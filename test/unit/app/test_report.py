@@ -20,7 +20,7 @@ from continuum_robot.app.recordings import reading
 from continuum_robot.app.recordings.reading import Bag, Recording, Series, read_recording
 from continuum_robot.app.recordings.run import fault_moments
 from continuum_robot.app.report.numbers import loop_numbers, metrics, track
-from continuum_robot.app.report.plots import draw_shapes, draw_tensions, seen_shapes
+from continuum_robot.app.report.plots import Events, draw_shapes, draw_tensions, seen_shapes
 from continuum_robot.app.report.report import TOPICS, write_report
 from continuum_robot.app.view.steering_range import reach_of
 from continuum_robot.errors import DeviceError, RecordingError
@@ -234,4 +234,5 @@ def test_faults_have_a_moment_in_the_pictures(tmp_path: Path) -> None:
     assert fault_moments(tmp_path / "faults", 10**9, "/") == []
     recording, robot = read_recording(bag, TOPICS), load_robot("opencr_five_tendon")
     plain = draw_tensions(recording, robot, tmp_path).read_bytes()
-    assert draw_tensions(recording, robot, tmp_path, [(0.2, "estop")]).read_bytes() != plain
+    for events in (Events([(0.2, "estop")]), Events(contacts=[(0.1, 0.3)])):
+        assert draw_tensions(recording, robot, tmp_path, events).read_bytes() != plain

@@ -23,12 +23,13 @@ pytest.importorskip("viser", reason="viser is not installed: the page needs the 
 from pages.page_picture import picture_size
 
 from continuum_robot.app.client.state import ContactState, RobotState, loop_timing
-from continuum_robot.app.view import colors, meshes, scene
+from continuum_robot.app.view import meshes, scene
 from continuum_robot.app.view.controls.status import START, STATES, banner, explain
-from continuum_robot.app.view.curves import History, drawn_range
+from continuum_robot.app.view.curves import History, drawn_range, marked_spans
 from continuum_robot.app.view.legend import contact_words, legend, numbers
 from continuum_robot.app.view.steering_range import reach_of, unit_of
 from continuum_robot.errors import ParameterError
+from continuum_robot.models import colors
 from continuum_robot.models.making import robot_model
 from continuum_robot.nodes.reference.lines import HOLDING
 from continuum_robot.rod.rod import Rod
@@ -148,18 +149,31 @@ def test_cylinder_looks_outwards() -> None:
     assert np.all(np.einsum("ij,ij->i", normals, corners.mean(axis=1)) > 0)
 
 
-def test_tensions_have_colours_on_a_round_scale() -> None:
-    assert colors.scale_end(7.3, 20.0) == 10.0
-    assert colors.scale_end(13.0, 15.0) == 15.0
-    assert colors.scale_end(math.nan, 15.0) == 15.0
-    assert colors.scale_end(0.5, 15.0) == 5.0
+def test_tensions_have_colours_up_to_the_limit() -> None:
     tints = colors.tension_colors([0.0, 10.0, math.nan, 99.0], 10.0)
     assert tints.shape == (4, 3)
     assert tuple(tints[2]) == colors.UNKNOWN
     assert tuple(tints[1]) == tuple(tints[3])
     assert tints[0][2] > tints[0][0]
     assert tints[1][0] > tints[1][2]
-    assert colors.css(tints[2]) in ("rgb(150,150,155)",)
+    assert colors.css(tints[2]) == "#96969b"
+
+
+def test_every_tendon_has_one_colour_whose_lightness_tells_the_segment() -> None:
+    robot = load_robot("two_segment")
+    tints = colors.tendon_colors(robot)
+    assert len(set(tints)) == len(tints) == robot.tendon_count
+    proximal, distal = (np.array(tints[rows]).sum(axis=1) for rows in robot.tendon_slices)
+    assert np.all(proximal < distal)
+    assert len(set(colors.coordinate_colors(robot))) == robot.coordinate_count
+    one = load_robot("opencr_five_tendon")
+    assert colors.tendon_colors(one) == colors.SERIES[: one.tendon_count]
+
+
+def test_marked_spans_end_with_the_samples() -> None:
+    marked = np.array([1.0, 0.0, 1.0, 1.0, math.nan, 1.0])
+    assert marked_spans(np.arange(-5.0, 1.0), marked) == [(-5.0, -5.0), (-3.0, -2.0), (0.0, 0.0)]
+    assert marked_spans(np.zeros(0), np.zeros(0)) == []
 
 
 def test_history_keeps_the_last_seconds_in_order() -> None:

@@ -48,7 +48,7 @@ class Server:
 @pytest.fixture
 def drawn():
     server = Server()
-    scene = Scene(server, robot_model(ROBOT).drawing(), 10.0)
+    scene = Scene(server, ROBOT, robot_model(ROBOT).drawing(), 10.0)
 
     def draw(contact):
         straight = np.zeros(ROBOT.coefficient_count)

@@ -140,7 +140,7 @@ def test_an_axis_that_is_not_there_has_no_slider():
 
 def test_the_scene_carries_the_robot_on():
     server = Server()
-    scene = Scene(server, robot_model(ROBOT).drawing(), 10.0, ROBOT.base_stage)
+    scene = Scene(server, ROBOT, robot_model(ROBOT).drawing(), 10.0)
     scene.draw(at(0.06, 0.5, coefficients=np.zeros(ROBOT.coefficient_count)), None, 10.0, None)
     root = server.handles["/robot"]
     assert root.position == pytest.approx([0.0, 0.0, 0.06 / ROBOT.length_m])

@@ -234,6 +234,10 @@ def test_one_millisecond_above_the_maximum_is_not_safe() -> None:
     assert LIMITS is not None
     values["tension_n"][500, 2] = LIMITS.maximum_n + 0.1
     assert "more than its maximum" in judged(values).problems[0]
+    astray = judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, astray=True)
+    assert astray.problems == ()  # friction holds that much
+    values["tension_n"][500, 2] = LIMITS.maximum_n + passive_tension_n(ROBOT) + 0.1
+    assert judge(ROBOT, LIMITS, values, known_s=0.0, stopped_s=math.nan, astray=True).problems
 
 
 @pytest.mark.parametrize(("milliseconds", "safe"), [(90, True), (110, False)])
@@ -323,21 +327,24 @@ def test_the_summary_counts() -> None:
     assert numbers["worst_time_to_safe_ms"] == 12.0
 
 
-def test_the_command_writes_records_and_its_exit_code_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_writes_records_and_its_exit_code_tells(
+    records: list[FaultRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "faults.json"
     console = Console(file=(tmp_path / "out").open("w", encoding="utf-8"), width=160)
-    code = command.run_faults("opencr_five_tendon", kinds="estop_service", count=1, json_file=file, console=console)
+    safe = records[1]
+    monkeypatch.setattr(command, "run_virtual", lambda _: safe)
+    code = command.run_faults("opencr_five_tendon", kinds=safe.fault, count=1, json_file=file, console=console)
     assert code == 0
     data = json.loads(file.read_text(encoding="utf-8"))
     assert data["n_runs"] == data["n_safe"] == 1
     record = data["records"][0]
-    assert record["fault"] == "estop_service"
+    assert record["fault"] == "tendon_slack"
     assert record["injection_time"] in INJECTION_TIMES
-    assert record["detected_by"][0] == "tendon_safety: estop"
+    assert record["detected_by"] == list(safe.detected_by)
     assert record["ended_safe"] is True
-    broken = FaultRecord(**(record | {"ended_safe": False, "problems": ["x"]}))
-    monkeypatch.setattr(command, "run_virtual", lambda _: broken)
-    assert command.run_faults("opencr_five_tendon", kinds="estop_service", count=1, console=console) == 1
+    monkeypatch.setattr(command, "run_virtual", lambda _: dataclasses.replace(safe, ended_safe=False, problems=("x",)))
+    assert command.run_faults("opencr_five_tendon", kinds=safe.fault, count=1, console=console) == 1
 
 
 def test_the_list_names_every_kind(capsys: pytest.CaptureFixture[str]) -> None:

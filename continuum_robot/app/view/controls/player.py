@@ -25,7 +25,13 @@ class Player:
     time_s : that is shown, s from the beginning of the first run
     """
 
-    def __init__(self, server: viser.ViserServer, names: Sequence[str], durations_s: Sequence[float]) -> None:
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        names: Sequence[str],
+        durations_s: Sequence[float],
+        marks_s: Sequence[float] = (),
+    ) -> None:
         gui = server.gui
         self.time_s, self.plays = 0.0, False
         self._durations_s = durations_s
@@ -35,6 +41,7 @@ class Player:
         self.slider: Any = gui.add_slider(
             "time, s", min=0.0, max=self._last_s, step=_SLIDER_STEP_S, initial_value=0.0,
             hint="Seconds from the first message.",
+            marks=((0.0, "0"), *marks_s, (self._last_s, f"{self._last_s:g}")) if marks_s else None,
         )  # fmt: skip
         self.slider.on_update(lambda _event: self._seek())
         self.play: Any = gui.add_button("Play", hint="Plays and pauses; at the end it begins again.")

@@ -33,18 +33,18 @@ class Pushing:
             return
         gui.add_html(
             note(
-                "Push on the simulated robot and see how the controller answers. The violet arrow is your push. The red"
-                " one is what the contact monitor detects: the force, its place, and the stretch of backbone that holds"
-                " the place with 90 % probability."
+                "Push on the simulated robot and see how the controller answers. The violet arrow is your push. The"
+                " orange one is what the contact monitor detects: the force, its place, and the stretch of backbone"
+                " that holds the place with 90 % probability."
             )
         )
         length_mm = 1e3 * model.robot.length_m
         step = slider_step(length_mm)
-        self.place = gui.add_slider("place, mm from base", min=0.0, max=on_step(length_mm, step), step=step,
-                                    initial_value=on_step(length_mm, step))  # fmt: skip
+        self.place = gui.add_slider("place, mm", min=0.0, max=on_step(length_mm, step), step=step,
+                                    initial_value=on_step(length_mm, step), hint="From the base.")  # fmt: skip
         step = slider_step(largest)
         self.force = gui.add_slider("force, N", min=0.0, max=largest, step=step, initial_value=0.4 * largest)
-        self.direction = gui.add_slider("direction, ° from +x", min=0, max=360, step=5, initial_value=180)
+        self.direction = gui.add_slider("direction, °", min=0, max=360, step=5, initial_value=180, hint="From +x.")
         self.duration = gui.add_slider("for, s", min=0.5, max=10.0, step=0.5, initial_value=2.0)
         self.push = gui.add_button("Push", color="violet", disabled=True)
         self.push.on_click(lambda _event: self._push())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import html
+import re
 from dataclasses import dataclass
 
 import viser
@@ -20,7 +21,7 @@ STATES: dict[str, str] = {
     "starting": "The stack is coming up: nodes are configured, then activated.",
     "up": "The loop is closed: the controller pulls the tendons so that the robot follows the reference.",
     "stopping": "The stack is going down: the tendons are released.",
-    "fault": "A fault is latched: the tendons went to their safe tension and stay there until a reset.",
+    "fault": "The tendons went to their safe tension and stay there until a reset.",
 }
 """What the states of the stack mean."""
 
@@ -98,7 +99,7 @@ class Status:
     def _stop(self) -> None:
         self._commander.drop_reference()
         self._commander.stop_robot(
-            lambda success, sentence: self.show(sentence if success else f"The stop was not confirmed: {sentence}")
+            lambda success, sentence: self.show("" if success else f"The stop was not confirmed: {sentence}")
         )
 
     def _reset(self) -> None:
@@ -127,10 +128,13 @@ def banner(snapshot: RobotState, *, recorded: bool = False) -> str:
     if recorded:
         shown = "" if state else "The recording has no state of the stack at this time."
     parts = [f"<b>{html.escape(title)}</b>", *([html.escape(shown)] if shown else [])]
-    if snapshot.driver and state:
+    if snapshot.driver and state and (state, snapshot.driver) != ("fault", "safe"):
         parts.append(f"Motors: {html.escape(DRIVER_STATES.get(snapshot.driver, snapshot.driver))}.")
-    if state and snapshot.driver_message not in ("", snapshot.driver):
-        parts.append(f"Driver: {html.escape(snapshot.driver_message)}.")
+    # Its faults are listed below; what remains is who stopped it, and what it does in place of releasing the tendons.
+    said = snapshot.driver_message.removeprefix(f"safe state: {', '.join(snapshot.driver_faults)}").strip(" ;")
+    if state and said not in ("", snapshot.driver):
+        stopper = re.fullmatch(r"\((\w+)\)", said)
+        parts.append(f"Stopped by: {stopper[1]}." if stopper else f"Driver: {html.escape(said)}.")
     for fault in snapshot.faults:
         found = explain(fault)
         remedy = "" if recorded else f"<br>➜ {html.escape(found.remedy)}"

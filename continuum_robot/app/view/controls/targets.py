@@ -11,12 +11,12 @@ import viser
 from numpy.typing import NDArray
 
 from continuum_robot.app.client.state import RobotState
-from continuum_robot.app.view import colors
 from continuum_robot.app.view.commander import Commander
 from continuum_robot.app.view.controls.status import Status
 from continuum_robot.app.view.controls.steering import PLANE, TIP, Steering
 from continuum_robot.app.view.gui import note, show
 from continuum_robot.geometry import se3
+from continuum_robot.models import colors
 from continuum_robot.models.drawing import Drawing
 from continuum_robot.robot.base_stage import BaseStage
 
@@ -125,7 +125,7 @@ class PlaneTarget:
             "/plane/name", f"{name}: x {axes[0]}, y {axes[1]}",
             position=(0.0, -1.15 * _PLANE_RADIUS, 0.0), anchor="top-center", font_screen_scale=0.8,
         )  # fmt: skip
-        self._dot = scene.add_icosphere("/plane/measured", radius=0.014, color=colors.ACTUAL)
+        self._dot = scene.add_icosphere("/plane/measured", radius=0.014, color=colors.MEASURED)
         reach = _PLANE_RADIUS
         self._gizmo = scene.add_transform_controls(
             "/plane/target", scale=0.16, active_axes=(True, True, False), disable_rotations=True, depth_test=False,
