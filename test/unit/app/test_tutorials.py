@@ -23,7 +23,7 @@ PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 NEEDED = {"a_robot_that_learns": ("gymnasium", "pandas", "pyarrow"), "see_a_robot": ("rclpy",)}
 ON_DDS = {"see_a_robot": (pytest.mark.ros,)}
-SLOW = re.compile(r"continuum-robot (check-tendons|home|demo --robot)")
+SLOW = re.compile(r"continuum-robot (check-tendons|home|demo)")
 """Blocks with these commands run only with the long tests: each takes a quarter of a minute."""
 INSTALLS = re.compile(r"^pip install 'continuum-robot.*", re.MULTILINE)
 """What is tested is what these lines install."""
@@ -130,6 +130,7 @@ def test_tutorial(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.ros
+@pytest.mark.real_time
 @pytest.mark.parametrize("page", [page for page in PAGES if SLOW.search(page.read_text())], ids=lambda page: page.stem)
 def test_tutorial_with_what_takes_long(page: Path, tmp_path: Path) -> None:
     run_page(page, tmp_path, slow=True)
