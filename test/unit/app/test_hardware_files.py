@@ -64,7 +64,7 @@ def test_ports_of_the_shipped_robots_are_named_by_the_rules(name: str) -> None:
 
 def test_can_is_brought_up_the_same_everywhere() -> None:
     assert values("RUN") == [f"/sbin/{command}" for command in bring_up_commands("$name")]
-    pages = [file.read_text(encoding="utf-8") for file in (*ROOT.glob("docs/*.md"), *HARDWARE.glob("*.md"))]
+    pages = [file.read_text(encoding="utf-8") for file in (*ROOT.glob("docs/**/*.md"), *HARDWARE.glob("*.md"))]
     telling = [page for page in pages if "type can bitrate" in page]
     assert telling
     assert all(bring_up_line("can0") in page for page in telling)
