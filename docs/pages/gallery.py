@@ -16,7 +16,7 @@ EXAMPLES, DOCS = ROOT / "examples", ROOT / "docs"
 IMAGES = DOCS / "images" / "gallery"
 SHORT = {"15_learn_reach": ("--steps", "0")}
 """Learning takes eight minutes: its plot shows what needs none."""
-_SIZE, _COLOURS = (760, 620), 96
+_SIZE, _COLOURS = (1000, 560), 96
 
 _HEAD = """# Gallery
 
@@ -39,7 +39,7 @@ Recordings, with a time slider: `continuum-robot view RUN RUN`.
 
 
 def with_plot() -> list[Path]:
-    """The examples that leave a plot, by their numbers; in real time, as with ROS 2, it would be another one each time."""
+    """The examples that leave a plot, but those in real time: theirs is another one each time."""
     files = sorted(EXAMPLES.glob("[0-9]*.py"))
     return [file for file in files if "ros2" not in file.stem and "savefig" in file.read_text(encoding="utf-8")]
 
