@@ -22,6 +22,7 @@ from continuum_robot.experiments.rucker.two_solvers import Answers, solve_both
 from continuum_robot.geometry import so3
 from continuum_robot.robot.basis import Basis
 from continuum_robot.robot.description import Robot
+from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml, yaml_text
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.schema import Source, quantity, read, refuse
@@ -51,6 +52,11 @@ class Publication:
     link: str = quantity("DOI or address", filled=True)
 
 
+def _refuse_nothing(key: str, values: Sequence[float | None]) -> None:
+    if values and not any(one is not None for one in values):
+        raise refuse(key, list(values), "a number among them, or no such key")
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublishedWrench:
     """A force and a moment on the backbone."""
@@ -77,6 +83,7 @@ class PublishedLoad:
     def __post_init__(self) -> None:
         if self.tensions_n and self.displacements_m:
             raise refuse("displacements_m", list(self.displacements_m), "tensions or displacements, not both")
+        _refuse_nothing("displacements_m", self.displacements_m)
         if self.tendon_stiffness_n_per_m is not None and not self.displacements_m:
             raise refuse("tendon_stiffness_n_per_m", self.tendon_stiffness_n_per_m, "displacements_m beside it")
 
@@ -87,6 +94,9 @@ class PublishedPoint:
 
     s_m: float = quantity("arc length from the base", ge=0, le=100)
     position_m: tuple[float | None, ...] = quantity("its position; null: not published", length=3)
+
+    def __post_init__(self) -> None:
+        _refuse_nothing("position_m", self.position_m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +114,8 @@ class PublishedResult:
     tolerance_from: str = quantity("why these tolerances", filled=True)
 
     def __post_init__(self) -> None:
+        _refuse_nothing("tip_m", self.tip_m)
+        _refuse_nothing("tensions_n", self.tensions_n)
         lengths = bool(self.tip_m or self.backbone or self.tip_deflection_m is not None)
         for name, given in (("m", lengths), ("rad", bool(self.tip_rotation_rad)), ("n", bool(self.tensions_n))):
             if given != (getattr(self, f"tolerance_{name}") is not None):
@@ -183,8 +195,8 @@ def load_published(file: Path) -> Published:
         raise source.error("robot", None, "this key: a robot file, the name of a shipped robot, or its sections")
     robot = _robot(values.pop("robot"), file, source)
     stated: PublishedFile = read(PublishedFile, values, source)
-    if not robot.segments:
-        raise source.error("robot", robot.name, "a robot with a backbone; mechanisms are not judged")
+    if not robot.segments or robot.displaced_tendons is not None:
+        raise source.error("robot", robot.name, "a robot with a backbone, without mechanism and displaced_tendons")
     count = len(RodDescription.of_robot(robot).tendon_paths)
     for key, one in (
         ("load.tensions_n", stated.load.tensions_n),
@@ -204,7 +216,7 @@ def load_published(file: Path) -> Published:
 def _robot(given: Any, file: Path, source: Source) -> Robot:
     try:
         if isinstance(given, Mapping):
-            return parse_robot(yaml_text({"schema_version": 2, **given}), file)
+            return parse_robot(yaml_text({"schema_version": VERSION, **given}), file)
         beside = file.parent / str(given)
         return load_robot(beside if beside.is_file() else str(given))
     except RobotFileError as error:
@@ -240,19 +252,21 @@ def _held(description: RodDescription, load: PublishedLoad, loads: Sequence[Poin
     solution: CosseratSolution | None = None
 
     def stretched(tension: Vector) -> Vector:
-        """How much longer each taut tendon is than it should be, over the length of the rod."""
+        """How much longer each held tendon is than it should be, over the length of the rod."""
         nonlocal solution
         pulls = np.zeros(len(held))
         pulls[taut] = np.maximum(tension, 0.0)
         solution = solve(judge_rod, pulls, loads, start=solution)
-        missing = spooled - rod.rest_m + solution.tendon_lengths_m - pulls / stiffness
-        if (missing[held & ~taut] > _LENGTH_TOLERANCE).any():
-            raise ConvergenceError("the engines differ in which tendons are slack", float(np.nanmax(missing)), 0.0, 1)
-        return np.asarray(missing[taut] / rod.length_m)
+        return np.asarray((spooled - rod.rest_m + solution.tendon_lengths_m - pulls / stiffness)[held] / rod.length_m)
 
-    found = root(stretched, energy.tension[taut], tol=_LENGTH_TOLERANCE)
-    if np.abs(left := stretched(found.x)).max(initial=0.0) > 10 * _LENGTH_TOLERANCE:
-        raise ConvergenceError("tensions for these displacements", float(np.abs(left).max()), 0.0, int(found.nfev))
+    found = root(lambda tension: stretched(tension)[taut[held]], energy.tension[taut], tol=_LENGTH_TOLERANCE)
+    left = stretched(found.x)
+    left[~taut[held]] = np.maximum(left[~taut[held]], 0.0)  # a slack tendon may be longer than it has to be
+    if (worst := float(np.abs(left).max())) > 10 * _LENGTH_TOLERANCE:
+        limit = 10 * _LENGTH_TOLERANCE
+        raise ConvergenceError(
+            "tensions of the boundary-value problem for these displacements", worst, limit, found.nfev
+        )
     return Answers(rod, solution, energy, ())
 
 

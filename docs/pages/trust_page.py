@@ -295,7 +295,7 @@ def draw_published(folder: Path) -> Path:
         axis.plot(apart, range(len(order)), "|", color="#777777", markersize=9, label="the engines from each other")
         axis.axvline(1, color=REFERENCE, linestyle="--", label="tolerance")
         axis.set_xscale("log")
-        axis.set_xlim(left=1e-13)
+        axis.set_xlim(1e-15, 1e3)
         axis.set_yticks(range(len(order)), order)
         axis.set_xlabel("difference over tolerance")
         legend_below(drawing, axis)

@@ -88,6 +88,8 @@ def test_tensions_of_held_tendons_are_each_engines_own(tmp_path: Path) -> None:
         ("till_straight", "  tolerance_m", "  tolerance_n: 1.0\n  tolerance_m", "published.tolerance_n", "beside it"),
         ("till_straight", "length_m: 0.5", "length_m: -0.5", "robot.segments[0].length_m", "(0, 10] m"),
         ("till_straight", "tensions_n", "displacements_m: [0]\n  tensions_n", "load.displacements_m", "not both"),
+        ("till_straight", "0.182212, 0.0, 0.453229", "null, null, null", "published.tip_m", "a number among them"),
+        ("nouredeen_5mm", "[0.005, null, null]", "[null, null, null]", "load.displacements_m", "a number among them"),
         ("till_straight", "  authors: Till\n", "", "source.authors", "this key"),
         ("rucker_sag", "robot: rucker", "robot: ruker", "robot", "did you mean rucker?"),
         ("sorosim_steel", "s_m: 0.6,", "s_m: 0.7,", "load.wrenches[1].s_m", "at most the length"),
