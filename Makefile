@@ -23,7 +23,7 @@ export ROS_AUTOMATIC_DISCOVERY_RANGE ?= LOCALHOST
 # cmake 3.20 or newer builds the kernel; where there is none it comes from PyPI.
 CMAKE_FROM_PYPI := $(shell cmake --version 2>/dev/null | awk 'NR==1 {split($$3, v, "."); ok = v[1] > 3 || (v[1] == 3 && v[2] >= 20)} END {if (!ok) print "cmake"}')
 
-.PHONY: help environment lock demo test faults soak lint pages docs release clean
+.PHONY: help environment lock demo test faults soak lint pages gallery docs release clean
 
 help:  ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ lint: $(INSTALLED)  ## ruff, the arrows between the folders, and mypy on what ru
 
 pages: $(INSTALLED)  ## Write every page of docs/ again that is made from the code, and name those that changed
 	@cd docs && $(CURDIR)/$(BIN)/python -m pages
+
+gallery: $(INSTALLED)  ## Run the examples, keep their plots for docs/gallery.md (some minutes)
+	@cd docs && $(CURDIR)/$(BIN)/python -m pages.gallery
 
 docs: $(INSTALLED)  ## The documentation as a site in build/site, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -53,7 +53,7 @@ assumed:
 ```
 
 Save it as `my_robot.yaml`, check it, and run it in simulation. For the real one, follow
-[a servo robot](../tutorials/your_servo_robot.md).
+[a servo robot](../how-to/servo_robot.md).
 
     continuum-robot check my_robot.yaml
     continuum-robot demo --robot my_robot.yaml

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages import citations, commands, figures, papers, trust_page
+from pages import citations, commands, figures, gallery, papers, trust_page
 from pages.generated import pages_of_code
 from pages.interfaces import parsed
 from pictures import difference, shows_something
@@ -113,3 +113,10 @@ def test_citation_file() -> None:
     for reference in cited["references"]:
         assert {"type", "title", "authors", "year", "doi"} <= set(reference)
         assert "journal" in reference or "conference" in reference or reference["status"] == "preprint"
+
+
+def test_gallery_has_a_picture_of_every_example_that_draws_one() -> None:
+    assert (gallery.DOCS / "gallery.md").read_text(encoding="utf-8") == gallery.page(), "run: make gallery"
+    kept = {file.stem: file.stat().st_size for file in gallery.IMAGES.glob("*.png")}
+    assert sorted(kept) == [file.stem for file in gallery.with_plot()]
+    assert sum(kept.values()) < 1_000_000
