@@ -26,6 +26,7 @@ from continuum_robot.robot.file.parts import VERSION
 from continuum_robot.robot.file.plain_yaml import plain_yaml, read_yaml, yaml_text
 from continuum_robot.robot.loading import load_robot, parse_robot
 from continuum_robot.robot.schema import Source, quantity, read, refuse
+from continuum_robot.robot.traits import ROD
 from continuum_robot.rod.cosserat.description import cosserat_rod
 from continuum_robot.rod.cosserat.statics import CosseratSolution, solve
 from continuum_robot.rod.description import RodDescription
@@ -195,7 +196,7 @@ def load_published(file: Path) -> Published:
         raise source.error("robot", None, "this key: a robot file, the name of a shipped robot, or its sections")
     robot = _robot(values.pop("robot"), file, source)
     stated: PublishedFile = read(PublishedFile, values, source)
-    if not robot.segments or robot.displaced_tendons is not None:
+    if robot.traits.kind != ROD or robot.displaced_tendons is not None:
         raise source.error("robot", robot.name, "a robot with a backbone, without mechanism and displaced_tendons")
     count = len(RodDescription.of_robot(robot).tendon_paths)
     for key, one in (

@@ -93,7 +93,8 @@ def run_identify(
         raise ParameterError("--workers, --scheduler", "given", expected)
     if drives(loaded):
         if data is None and not simulated:
-            raise ParameterError("--data", None, "a recording of torques, tendons, strings: docs/how-to/calibration.md")
+            expected = "a recording of torques, tendons and strings: docs/how-to/calibration.md"
+            raise ParameterError("--data", None, expected)
         identify_capstans(loaded, data, out, json_file=json_file, plot=plot, console=console)
     elif motors:
         if data is None:

@@ -133,6 +133,7 @@ def test_known_place_gives_the_force(monitor_of, pushed):
     assert found[-1].wrench_arc_length_m == PLACE_M
 
 
+@pytest.mark.long
 def test_stronger_forces_are_collisions(dynamics, monitor_of):
     motion = simulate(dynamics, push(0.2, [0.0, 45.0]), lambda _: np.full(4, 60.0), 0.8)
     monitor = monitor_of(MonitorSettings(collision_force_steady_n=30.0, collision_force_accelerating_n=35.0))

@@ -311,6 +311,7 @@ def test_the_records_say_who_found_it_and_what_was_told(records: list[FaultRecor
     assert any("Clarke manifold" in sentence for sentence in slack.reported)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_record(records: list[FaultRecord]) -> None:
     (run,) = virtual_runs(ROBOT, by_name(KINDS, "frame_lost"), 1, seed=7)
     again = run_virtual(run)

@@ -11,6 +11,7 @@ from continuum_robot.experiments.experiment import experiments
 from validation.contact.reaction import STRATEGIES
 
 
+@pytest.mark.long
 def test_a_wall_is_detected_and_every_answer_takes_most_of_the_force_away(tmp_path):
     experiment = experiments()["contact.reaction"]
     options = {"plant": "rod", "locations": "1.0", "speeds_m_per_s": "0.04", "stiffnesses_n_per_m": "2000"}

@@ -296,6 +296,7 @@ def test_a_motor_runs_up_to_where_its_voltage_ends():
     assert not plant.limited.any()  # braking is not limited
 
 
+@pytest.mark.long
 def test_play_delays_a_motor_that_pulls_two_tendons_where_they_change_sides():
     """Beyond the play the robot is as without it, with the motor half a play back; within it, it does not move."""
     play_m = 1e-3
