@@ -43,6 +43,7 @@ _GENERATORS = {
     "rosidl_typesupport_c": "GenerateCTypesupport",
     "rosidl_generator_py": "GeneratePython",
 }
+_COMPILERS = {"CC": ("cc", "gcc", "clang"), "CXX": ("c++", "g++", "clang++")}
 # A message is read and written field by field by calls of Python: optimising further takes time and gives none.
 _FLAGS = ("-O1", "-DNDEBUG", "-fPIC", "-w")
 
@@ -223,7 +224,7 @@ def _compile(generator: str, name: str, work: Path) -> list[Path]:
     folders = [*(work / one for one in _GENERATORS), include, *include.iterdir(), Path(sysconfig.get_path("include"))]
     if generator == "rosidl_generator_py":
         folders.append(Path(importlib.import_module("numpy").get_include()))
-    compiler = ("CXX", "c++") if together.suffix == ".cpp" else ("CC", "cc")
+    compiler = "CXX" if together.suffix == ".cpp" else "CC"
     _call(compiler, "-c", together, *alone, *(f"-I{folder}" for folder in folders), folder=work / generator)
     return sorted((work / generator).glob("*.o"))
 
@@ -236,7 +237,7 @@ def _link(name: str, objects: dict[str, list[Path]], stage: Path) -> None:
     def link(target: Path, *files: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         options = ["-shared", "-Wl,--as-needed", f"-Wl,-soname,{target.name}", "-o"]
-        _call(("CXX", "c++"), *options, target, *files, *libraries, *theirs, folder=stage)
+        _call("CXX", *options, target, *files, *libraries, *theirs, folder=stage)
 
     for generator, files in objects.items():
         library = stage / "lib" / f"lib{name}__{generator}.so"
@@ -248,8 +249,10 @@ def _link(name: str, objects: dict[str, list[Path]], stage: Path) -> None:
             link(stage / _INSIDE / name / f"{name}_s__{support}.so", file)
 
 
-def _call(compiler: tuple[str, str], *arguments: Path | str, folder: Path) -> None:
-    command = [*shlex.split(os.environ.get(*compiler)), *_FLAGS, *map(str, arguments)]
+def _call(variable: str, *arguments: Path | str, folder: Path) -> None:
+    """Call the compiler that a variable of the environment names, or the first that is there."""
+    found = next(filter(shutil.which, _COMPILERS[variable]), _COMPILERS[variable][0])
+    command = [*shlex.split(os.environ.get(variable, found)), *_FLAGS, *map(str, arguments)]
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:

@@ -27,4 +27,4 @@ def test_messages_that_colcon_built_are_not_looked_at(monkeypatch):
 def test_without_a_compiler_the_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.raises(messages.MessagesError, match=r"no C\+\+ compiler.*apt install g\+\+"):
-        messages._call(("CXX", "c++"), folder=tmp_path)
+        messages._call("CXX", folder=tmp_path)
