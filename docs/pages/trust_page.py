@@ -185,13 +185,12 @@ def _published() -> list[str]:
 def _stack() -> list[str]:
     speed, column = _read("learn.speed"), _read("soft_column")
     others = experiments()["learn.speed"].paper
-    robot, steps = next(iter(speed["steps_per_second_on_free_processors"].items()))
-    count = int(speed["num_envs"][robot])
+    robot, count = next(iter(speed["num_envs"].items()))
     return _rows(
         (
-            f"speed of {count} `{robot}` with driver, safety logic and controller",
+            f"speed of {count:.0f} `{robot}` with driver, safety logic and controller",
             "SoRoMoX 0.4.0, its published plant alone on an RTX 5090: another robot and integrator",
-            f"{1e-3 * steps:.0f} times real time on {speed['threads']} cores; SoRoMoX "
+            f"{speed['times_real_time']:.0f} times real time on {speed['threads']} cores; SoRoMoX "
             f"{others['times_real_time_256_robots']:.1f} times with 256 robots, "
             f"{others['times_real_time_1024_robots']:.1f} times with 1,024",
             "continuum-robot experiment learn.speed",
