@@ -71,12 +71,17 @@ _ROS = re.compile(r"rclpy|rosidl_\w+|\w+_interfaces|\w+_msgs|std_srvs")
 _MESSAGES = re.compile(r"continuum_robot\.(msg|srv|action)|tf2_msgs")
 
 
+def only_messages_miss(error: ModuleNotFoundError) -> bool:
+    """Whether an import failed for want of the package's messages alone, where ROS 2 itself is installed."""
+    return bool(_MESSAGES.fullmatch(error.name or "")) and importlib.util.find_spec("rclpy") is not None
+
+
 def missing_package(error: ModuleNotFoundError) -> Exception:
     """The :class:`MissingPackageError` for an import that failed, or ``error`` itself where it is our own mistake."""
     module = error.name or ""
     top = module.partition(".")[0]
     extra = next((extra for extra, modules in _EXTRAS.items() if top in modules), None)
-    if _MESSAGES.fullmatch(module) and importlib.util.find_spec("rclpy") is not None:
+    if only_messages_miss(error):
         return MissingPackageError(
             f"the ROS 2 messages are not built (no module {module}). Run: python -m continuum_robot.messages"
         )

@@ -35,7 +35,6 @@ COMMAND = "python -m continuum_robot.messages"
 # Not on PyPI; where ROS 2 proper is, it has the same.
 _TF2_MSGS = "geometry_msgs/TransformStamped[] transforms\n"
 _KINDS = ("msg", "srv", "action")
-_MISSING = ("tf2_msgs", *(f"continuum_robot.{kind}" for kind in _KINDS))
 _GENERATORS = {
     "rosidl_generator_c": "GenerateC",
     "rosidl_typesupport_introspection_c": "GenerateIntrospectionCTypesupport",
@@ -72,11 +71,6 @@ def packages() -> list[Package]:
     if spec is None or spec.origin is None:  # what is built here has no __init__.py
         found.append(Package("tf2_msgs", {"msg/TFMessage.msg": _TF2_MSGS}))
     return found
-
-
-def are_missing(error: ModuleNotFoundError) -> bool:
-    """Whether an import failed for want of the messages alone, where ROS 2 itself is installed."""
-    return error.name in _MISSING and importlib.util.find_spec("rclpy") is not None
 
 
 def check() -> None:

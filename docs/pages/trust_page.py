@@ -21,14 +21,15 @@ from continuum_robot.errors import ParameterError
 from continuum_robot.experiments.experiment import experiments
 from continuum_robot.experiments.plotting import COLOURS, REFERENCE, figure, legend_below
 from continuum_robot.experiments.stored_numbers import read_stored
+from continuum_robot.robot.loading import load_robot
 from pages.figures import IMAGES
 from pages.paper_results import STATUSES, VERDICTS, reason
 from pages.text import filled, table
 
 NUMBERS = IMAGES.parent / "numbers"
 STORED = IMAGES.parent / "papers" / "numbers"
-ROBOTS = {"ftdcr_v4": 187, "ftdcr_v6": 222}
-"""The two robots of the recordings, and their lengths, mm."""
+ROBOTS = ("ftdcr_v4", "ftdcr_v6")
+"""The two robots of the recordings."""
 STEPS = {
     "constant_curvature": "constant curvature",
     "statics": "+ statics",
@@ -132,12 +133,12 @@ def _models() -> list[str]:
 
 def _robots() -> list[str]:
     rows = []
-    for name, length_mm in ROBOTS.items():
+    for name in ROBOTS:
         found = _read(f"identify.{name}")
         kept = found["tip_rmse_held_out_mm"]
         rows.append(
             (
-                f"tip of `{name}`, {length_mm} mm",
+                f"tip of `{name}`, {_length_mm(name)} mm",
                 f"motion capture, {found['n_samples']} samples, in five blocks left out one by one",
                 f"{kept:.1f} mm RMS; no model of the readings alone is better than "
                 f"{found['repeatability_floor_mm']:.1f} mm; constant curvature "
@@ -146,6 +147,10 @@ def _robots() -> list[str]:
             )
         )
     return _rows(*rows)
+
+
+def _length_mm(name: str) -> str:
+    return f"{1e3 * load_robot(name).length_m:g}"
 
 
 def _papers() -> list[str]:
@@ -262,7 +267,7 @@ def draw_robots(folder: Path) -> Path:
     """Error of the tip of both real robots, by what the model has."""
     file = folder / "trust_robots.png"
     with figure(file, "Tip error on blocks that the fit has not seen, RMS", 1, 2, size=(6.4, 2.8)) as (drawing, axes):
-        for axis, (name, length_mm) in zip(axes, ROBOTS.items(), strict=True):
+        for axis, name in zip(axes, ROBOTS, strict=True):
             found = _read(f"identify.{name}")
             errors = [found[f"tip_rmse_{step}_held_out_mm"] for step in STEPS]
             bars = axis.barh(list(STEPS.values()), errors, color=COLOURS[0], height=0.65)
@@ -272,7 +277,7 @@ def draw_robots(folder: Path) -> Path:
             axis.set_xlim(0, 18)
             axis.invert_yaxis()
             axis.grid(visible=False, axis="y")
-            axis.set(xlabel="RMS / mm", title=f"{name}, {length_mm} mm long, floor {floor:.1f} mm")
+            axis.set(xlabel="RMS / mm", title=f"{name}, {_length_mm(name)} mm long, floor {floor:.1f} mm")
         axes[1].set_yticklabels([])
         legend_below(drawing, axes[0])
     return file

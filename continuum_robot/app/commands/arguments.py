@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from continuum_robot import messages
-from continuum_robot.errors import DeviceError, ParameterError, missing_package
+from continuum_robot.errors import DeviceError, ParameterError, missing_package, only_messages_miss
 from continuum_robot.nodes.stack.option_list import REQUIRED, Offered, offered
 from continuum_robot.robot.file.whole_file import make_folder
 from continuum_robot.workers import MOST_WORKERS
@@ -35,7 +35,7 @@ def part(name: str) -> ModuleType:
         with _interrupts_wait():
             module = importlib.import_module(f"continuum_robot.app.{name}")
     except ModuleNotFoundError as error:
-        if not messages.are_missing(error):
+        if not only_messages_miss(error):
             raise missing_package(error) from None
         messages.build(functools.partial(typer.echo, err=True))
         return part(name)

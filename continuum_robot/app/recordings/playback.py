@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import bisect
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from continuum_robot.app.client.state import RobotState, state_of
 from continuum_robot.app.recordings.reading import open_bag
-from continuum_robot.app.recordings.run import RecordedRun, open_run
+from continuum_robot.app.recordings.run import RecordedRun, begun, open_run
 from continuum_robot.errors import RecordingError, missing_package
 from continuum_robot.robot.description import Robot
 
@@ -103,15 +104,13 @@ class Playback:
 
     def moments(self) -> list[tuple[float, str]]:
         """When a contact began or a fault was latched, s, and which."""
-        found: list[tuple[float, str]] = []
-        for topic in ("contact", "stack_status"):
-            before: set[str] = set()
-            for index, time_ns in enumerate(self._times.get(topic, ())):
-                message = self._message(topic, index)
-                now = set(message.faults) if topic == "stack_status" else {topic} if message.in_contact else set()
-                found += [(max(0.0, 1e-9 * (time_ns - self.begin_ns)), what) for what in sorted(now - before)]
-                before = now
-        return sorted(found)
+        contacts = begun((at_s, ["contact"] if one.in_contact else []) for at_s, one in self._all("contact"))
+        return sorted(contacts + begun((at_s, one.faults) for at_s, one in self._all("stack_status")))
+
+    def _all(self, topic: str) -> Iterator[tuple[float, Any]]:
+        """Each kept message of a topic, and when it came, s."""
+        for index, time_ns in enumerate(self._times.get(topic, ())):
+            yield max(0.0, 1e-9 * (time_ns - self.begin_ns)), self._message(topic, index)
 
     @property
     def base_frame(self) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -197,14 +197,20 @@ def recorded_facts(run: RecordedRun) -> dict[str, Any]:
 
 def fault_moments(bag: Path, origin_ns: int, namespace: str) -> list[tuple[float, str]]:
     """When faults were latched, by the supervisor's messages."""
-    moments: list[tuple[float, str]] = []
-    latched: set[str] = set()
     topic = f"{namespace.rstrip('/')}/stack_status"
     with open_bag(bag) as opened:
-        for _, time_ns, _, message in opened.messages(lambda one: one.topic == topic):
-            moments += [(1e-9 * (time_ns - origin_ns), str(one)) for one in message.faults if one not in latched]
-            latched = set(message.faults)
-    return moments
+        messages = opened.messages(lambda one: one.topic == topic)
+        return begun((1e-9 * (time_ns - origin_ns), message.faults) for _, time_ns, _, message in messages)
+
+
+def begun(present: Iterable[tuple[float, Sequence[str]]]) -> list[tuple[float, str]]:
+    """When each name came that was not there the moment before, from what was there at each moment."""
+    found: list[tuple[float, str]] = []
+    before: set[str] = set()
+    for at_s, names in present:
+        found += [(at_s, str(name)) for name in names if name not in before]
+        before = set(names)
+    return found
 
 
 _COUNTS = ("cycles", "missed_cycles")

@@ -49,10 +49,11 @@ def draw(
             for column, key in enumerate(chosen):
                 places, ticks = _places([row[key] for row in rows])
                 for across, metric in zip(axes, metrics, strict=True):
-                    _compare(across[column], places, ticks, _values(rows, metric), ended, medians=key in in_grid)
+                    values, _ = _shown(rows, metric)
+                    _compare(across[column], places, ticks, values, ended, medians=key in in_grid)
                 axes[-1][column].set_xlabel(_broken(key))
             for across, metric in zip(axes, metrics, strict=True):
-                across[0].set_ylabel(f"{metric[:-2]} in mm" if metric.endswith("_m") else metric)
+                across[0].set_ylabel(_shown(rows, metric)[1])
             legend_below(drawing, axes[0][0])
     except OSError as error:
         raise unwritten(file, error) from error
@@ -80,9 +81,10 @@ def _compare(
         axis.set_xscale("log")
 
 
-def _values(rows: Sequence[Mapping[str, Any]], metric: str) -> Vector:
+def _shown(rows: Sequence[Mapping[str, Any]], metric: str) -> tuple[Vector, str]:
+    """Values of a metric, lengths in mm, and what they are."""
     values = np.array([np.nan if row.get(metric) is None else row[metric] for row in rows], dtype=float)
-    return 1e3 * values if metric.endswith("_m") else values
+    return (1e3 * values, f"{metric[:-2]} in mm") if metric.endswith("_m") else (values, metric)
 
 
 def _places(values: Sequence[Any]) -> tuple[Vector, list[str]]:
