@@ -55,11 +55,11 @@ class Events:
     def mark(self, axes: Any) -> None:
         """Begin axes of time at 0; draw a line at each fault with its name in the topmost panel, a band a contact."""
         for axis in axes:
-            axis.set_xlim(left=0.0)
             for begin_s, end_s in self.contacts:
                 axis.axvspan(begin_s, end_s, color=DETECTED["color"], alpha=0.15, lw=0)
             for at_s, _ in self.faults:
                 axis.axvline(at_s, **FAULT)
+            axis.set_xlim(left=0.0)  # last: it ends the scaling by what is drawn
         for at_s, name in self.faults:
             axes[0].text(
                 at_s, 0.02, f" {name}", color=FAULT["color"], rotation=90, ha="right", va="bottom", fontsize=8,
